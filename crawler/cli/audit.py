@@ -1,4 +1,4 @@
-"""``crawler audit DIR ACCESS_LOG...``: finds what a crawl did against the rules in the logs of a server."""
+"""``crawler audit DIR ACCESS_LOG...``: checks access logs for requests of a crawl that broke the rules."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``crawler export DIR``: writes a job in formats of other programs."""
+"""``crawler export DIR``: exports a job to formats that other programs read."""
 
 from __future__ import annotations
 

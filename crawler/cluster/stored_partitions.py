@@ -140,6 +140,6 @@ class StoredPartitions:
 
 
 def first_epoch(epoch: int) -> int:
-    """Return the lower bound of all epochs under which the owner with this ``epoch`` in the store sends: no other owner
-    has used any above it, whatever the carrier has forgotten."""
+    """Return a lower bound of the epochs under which the owner with this ``epoch`` in the store sends. Earlier owners
+    have only used lower ones, even if the carrier has lost its state."""
     return epoch << _BITS

@@ -261,7 +261,9 @@ class RunOutage:
         self.detector = detector
         self.seeds = FailingSeeds(job, settings)
         self.hosts = set[str]()  # hosts that failed in the present outage
-        self.probe: Callable[[str], Awaitable[bool | None]]  # asks the host of an href, see ``Borrowing.probe``
+        self.probe: Callable[
+            [str], Awaitable[bool | None]
+        ]  # sends a request to the host of an href; see ``Borrowing.probe``
         self._before = detector.past[0] - (detector.known_at is not None), detector.past[1]
         self._probes = 0
         self._wake = wake

@@ -26,7 +26,7 @@ class OwnTimes:
         return at
 
     def is_opening(self, time: float) -> bool:
-        """Return True if hosts are held by their hours until that time."""
+        """Return True if a host is held until that time, because it is outside its allowed hours."""
         return time in self._openings
 
     def turn(self, name: str, now: float) -> float:

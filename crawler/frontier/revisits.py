@@ -30,7 +30,7 @@ QUEUED_MAX = 4_096  # revisits in all host queues together
 HOST_MAX = 16  # revisits in the queue of one host
 _LEAST_PACE = 0.01  # seconds between two revisits of a host without a gap
 _HOSTS_MAX = 10_000  # hosts with a remembered time until which their revisits are postponed
-_CROWD = 4  # limit multiplier for a host whose line of waiting pages grows faster than it shrinks
+_CROWD = 4  # limit multiplier for a host whose queue of due pages fills faster than it drains
 _LEARN = 0.05  # weight of the newest interval between two visits
 _TIME = 8  # bytes
 

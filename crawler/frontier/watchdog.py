@@ -77,7 +77,7 @@ class Watchdog:
         return self._due(host, out) < limit and not (host.kept is None and absent and self._is_listed(name))
 
     def _is_listed(self, name: str) -> bool:
-        """Return True if a host out of memory has a ticket after all.
+        """Return True if a host that is not in memory still has a ticket.
 
         This happens when a released lease reserved a gap and nothing was stored. Each check searches all tickets, so
         only a few hosts are checked.

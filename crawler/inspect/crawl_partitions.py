@@ -121,5 +121,5 @@ def holds_any(directory: Path) -> bool:
 
 
 def whole_job(directory: Path) -> Partition:
-    """Return a job as the only partition."""
+    """Return a job as a crawl's only partition."""
     return Partition(0, directory, of_crawl=False)

@@ -16,7 +16,7 @@ from crawler.inspect.hosts_now import HostsNow
 from crawler.job.partition.part_report import HostsAsked
 
 Row = dict[str, Any]
-# "work": hosts at work first, then those with most pending URLs.
+# "work": busy hosts first, then those with the most pending URLs.
 SORTS = ("work", "share", *(name for name in HostRow.__struct_fields__ if name not in ("reason", "grows")))
 UNTOLD: Any = object()  # sort value of a host that must be taken from its row
 _COLUMNS = tuple(HostRow.__struct_fields__)

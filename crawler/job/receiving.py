@@ -59,7 +59,7 @@ def check_crawl_of(directory: Path, store: Reader, secret: bytes) -> None:
 
 
 def keep_crawl(store: Reader, secret: bytes, batch: Batch) -> None:
-    """Store the mark of the crawl in a partition that has none."""
+    """Store the digest that identifies the crawl in a partition that has none."""
     if store.get(Family.META, CRAWL) is None:
         batch.put(Family.META, CRAWL, mark_of(secret))
 

@@ -27,7 +27,7 @@ class Delivery:
         return await asyncio.shield(self.finished)
 
     def give_back(self) -> None:
-        """Return the page unhandled to the crawl."""
+        """Hand the page back to the crawl, unhandled."""
         if not self.handled.done():
             self.handled.set_exception(Withdrawn())
         self.tell(finished=False)

@@ -167,13 +167,13 @@ class SourceView:
         return await self._source.perform(command)
 
     async def add(self, urls: Sequence[str], *, seed: bool, priority: int | None = None) -> Answer:
-        raise Unavailable("This dashboard does not belong to the crawl: use crawler add.")
+        raise Unavailable("This dashboard is not part of the crawl and cannot change it: use crawler add.")
 
     async def put_back(self, choice: Choice, priority: int | None = None) -> Answer:
-        raise Unavailable("This dashboard does not belong to the crawl: use crawler retry.")
+        raise Unavailable("This dashboard is not part of the crawl and cannot change it: use crawler retry.")
 
     async def change_class(self, pattern: str, priority: int) -> Answer:
-        raise Unavailable("This dashboard does not belong to the crawl: use crawler priority.")
+        raise Unavailable("This dashboard is not part of the crawl and cannot change it: use crawler priority.")
 
     async def _in_thread(self, look: Callable[[], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._thread, look)

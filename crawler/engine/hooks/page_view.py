@@ -155,7 +155,7 @@ class Page:
 
     @cached_property
     def text(self) -> str:
-        """The main text, as ``--output text`` keeps it by default; for other types than HTML, the whole body as text.
+        """The main text, as ``--output text`` keeps it by default; for types other than HTML, the whole body as text.
         It is extracted on first use, in the calling thread; a long page takes longer."""
         return self._extracted(Forms.TEXT).text or ""
 

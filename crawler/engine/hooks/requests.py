@@ -49,8 +49,8 @@ class OnVisit:
 
 
 def headers_of(returned: Any) -> dict[str, str]:
-    """Return the headers of a request. Raises CallFailed without their values, which may be secret, and any exception
-    of reading them."""
+    """Return the headers of a request. Raises CallFailed, whose text omits their values because they may be secret,
+    and any exception raised while reading them."""
     if returned is None:
         return {}
     if not isinstance(returned, Mapping):

@@ -1,8 +1,8 @@
-"""Decides which pages a browser renders because it pays off, and measures whether it did.
+"""Decides which pages are worth rendering in a browser, and measures whether it paid off.
 
-Rendering a page has paid off if its document has a link in scope that the raw page lacks, or new words of ``TEXT``
-letters and digits together. A page without signs that it needs scripts has content without them. For such a page,
-additions that also appeared on the last rendered page of its host, such as a banner, do not count.
+Rendering a page has paid off if its document has a link in scope that the raw page lacks, or new words with at least
+``TEXT`` letters and digits in total. A page without signs that it needs scripts has content without them. For such a
+page, additions that also appeared on the last rendered page of its host, such as a banner, do not count.
 """
 
 from __future__ import annotations

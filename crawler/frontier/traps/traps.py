@@ -279,7 +279,7 @@ def decode_closed(value: bytes) -> tuple[str, str]:
 
 
 def check_row(key: bytes, value: bytes) -> int:
-    """Return the count in a row of this family, or 0 if the row has none; raises TrapRecordError."""
+    """Return the count that a stored row of this family contains, or 0 if it has none; raises TrapRecordError."""
     if len(key) != KEY_BYTES or key[:1] not in (COUNT, CLOSED):
         raise TrapRecordError("not a key of a trap")
     if key[:1] == COUNT:

@@ -349,7 +349,7 @@ _OTHERS: dict[str, Statistic] = {
     "seen_at_end.fill": ratio("Share of the seen-set's capacity in use at the end of the crawl.", name="seen_end_fill"),
     "seen_at_end.fpp": ratio("False-positive probability at the end of the crawl.", name="seen_end_fpp"),
     "seen_at_end.urls_skipped": gauge(
-        "URLs skipped by mistake up to the end of the crawl.", name="seen_end_skipped_urls"
+        "Expected number of URLs skipped by mistake by the end of the crawl.", name="seen_end_skipped_urls"
     ),
     "seen_warning.cause": gauge(
         "1 for the cause of the warning about the seen-set, 0 for the others; absent without a warning.",

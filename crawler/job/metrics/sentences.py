@@ -88,7 +88,7 @@ def came(stats: Mapping[str, Any]) -> str:
 
 
 def kept_fresh(stats: Mapping[str, Any]) -> str:
-    """Describe a crawl without an end that has finished each URL once, without a full stop; empty for any other."""
+    """Describe an endless crawl that has finished each URL once, without a full stop; empty for any other crawl."""
     left = (stats.get("urls_pending") or 0) + (stats.get("urls_in_flight") or 0)
     again = stats.get("revisits_pending") or 0
     if not stats.get("endless") or not stats.get("urls_admitted") or left > again:

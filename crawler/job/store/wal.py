@@ -79,8 +79,8 @@ class Damage(Struct, frozen=True):
 
 
 class LogFault(Struct, frozen=True):
-    """The first damage of a store's logs. ``behind``: the number of complete batches after it. ``durable``: a mark
-    shows that some of the missing changes were durable; otherwise the damage may be unsynced changes after a power
+    """The first damage found in a store's logs. ``behind``: the number of complete batches after it. ``durable``: a
+    mark shows that some of the missing changes were durable; otherwise the damage may be unsynced changes after a power
     loss."""
 
     log: str

@@ -63,7 +63,7 @@ class Slice(Protocol):
         ...
 
     def fpp_estimated(self) -> float:
-        """Return the chance of a false positive, measured on the memory."""
+        """Return the false-positive probability that follows from the bits that are set."""
         ...
 
     def fpp_at(self, count: float) -> float:

@@ -45,8 +45,8 @@ _NOT_PASSED_ON = frozenset(_OF_BROWSER.split())
 
 
 def refusal_of(request: SubRequest, page: str, in_scope: bool, third_parties: str, post: str) -> Refusal | None:
-    """Return why a request of a page must not be made, or None if the settings of the same names allow it. ``in_scope``
-    is True if the crawl has a limited scope that contains the URL."""
+    """Return why a page must not make a request, or None if it may; ``third_parties`` and ``post`` are the settings of
+    these names. ``in_scope`` is True if the crawl has a limited scope that contains the URL."""
     headers = lowered(request.headers)
     kind, method = request.kind, request.method
     if kind is Kind.PREFLIGHT:

@@ -213,7 +213,7 @@ class Tab:
                 return
 
     async def _draw(self) -> None:
-        """Draw frames, which observers and animations wait for, at the top and the end of the page. Frames are
+        """Render frames, which observers and animations wait for, at the top and bottom of the page. Frames are
         drawn in real time, but nothing runs in the page while its clock is stopped, so the clock advances in small
         steps."""
         drawn = asyncio.ensure_future(self._call("Runtime.evaluate", {"expression": SCROLL, "awaitPromise": True}))

@@ -79,7 +79,7 @@ class Exchange:
         self.patience = patience
         self.limits = limits  # its time limits come from these settings
         self.share = memory.share(self._hurry)
-        self.hurried = False  # True if others wait for the memory of its body
+        self.hurried = False  # True if other fetches wait for the memory that its body uses
         self.cookies: int | None = None  # a digest of the cookies sent, if any are kept
         self.phase = "headers"  # "connect", "headers", "body", "drop"
         self.connection: UsedConnection | None = None

@@ -11,7 +11,7 @@ from crawler.web.fetch.proxies import Proxy, ProxyTrouble
 
 # Reply codes about the destination in SOCKS 5 (RFC 1928, 6) and SOCKS 4. All others are about the proxy itself.
 _OF_DESTINATION = {
-    1: errno.EHOSTUNREACH,  # failed without a reason
+    1: errno.EHOSTUNREACH,  # general failure: the proxy gave no reason
     2: errno.EHOSTUNREACH,  # its rules forbid the destination
     3: errno.ENETUNREACH,
     4: errno.EHOSTUNREACH,

@@ -84,10 +84,14 @@ class Sending:
         """Announce the partition's epoch to all streams, so that they refuse entries from earlier owners. Raises
         CarrierError, StaleEpochError."""
         append, name, epoch = self._reach.carrier.append, partition.name, partition.epoch
+
+        async def to(target: int) -> None:
+            await self._reach.call(append(name_of(target), name, epoch, []))
+
         targets = partition.outbox.targets
         for start in range(0, len(targets), _AT_ONCE):
             some = targets[start : start + _AT_ONCE]
-            await asyncio.gather(*(self._reach.call(append(name_of(each), name, epoch, [])) for each in some))
+            await asyncio.gather(*map(to, some))
 
     async def acknowledge(self, partition: OpenPartition) -> None:
         """Send acknowledgements for a partition. Those that cannot be sent now are sent later. Raises CarrierError."""

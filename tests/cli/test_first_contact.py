@@ -104,7 +104,7 @@ def test_a_url_may_be_written_as_people_write_it(tmp_path: Path, form: str) -> N
         (["-", "-"], ["standard input"]),
         (["nonsense/" * 30 + "x" * 300], ["seeds file nonsense/", "does not exist"]),
         (["x" * 300], ["cannot read seeds file xxx"]),
-        ([" "], ["an empty word"]),
+        ([" "], ["names no seeds"]),
     ],
 )
 def test_words_that_are_no_seeds(tmp_path: Path, words: list[str], said: list[str]) -> None:

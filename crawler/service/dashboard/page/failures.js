@@ -50,10 +50,11 @@ function toggle(node, record) {
 
 function create(record) {
   const head = make("button", { type: "button", className: "row", "aria-expanded": "false" });
+  const why = [recordWords(record).split(":")[0], record.via ? "on " : "a seed"].filter(Boolean).join(", ");
   head.append(
     make("span", { className: `badge badge-${badgeKind(record)}` }, String(badge(record))),
     cut(record.url),
-    make("span", { className: "from" }, make("small", {}, record.via ? "on " : ""), record.via ? cutUrl(record.via) : make("small", {}, "a seed")),
+    make("span", { className: "from" }, make("small", {}, why), record.via ? cutUrl(record.via) : ""),
     make("time", { title: format.moment(record.at) }, format.clock(record.at)),
   );
   const node = make("li", {}, head);

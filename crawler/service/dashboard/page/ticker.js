@@ -21,7 +21,7 @@ function update(node, record) {
   set(kind, "title", recordWords(record));
   write(kind, String(badge(record)));
   recutUrl(url, record.url);
-  const said = [record.bytes === null || record.bytes === undefined ? "" : format.bytes(record.bytes), record.seconds === null || record.seconds === undefined ? "" : format.seconds(record.seconds)];
+  const said = [record.outcome === "failed" ? recordWords(record).split(":")[0] : "", record.bytes === null || record.bytes === undefined ? "" : format.bytes(record.bytes), record.seconds === null || record.seconds === undefined ? "" : format.seconds(record.seconds)];
   write(facts, said.filter(Boolean).join(" · "));
 }
 

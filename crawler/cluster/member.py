@@ -260,7 +260,7 @@ class Member:
                     await self._stopped.wait()
 
     def _look_around(self, alive: Mapping[str, Seated]) -> None:
-        """Leave if a drain was requested, and step aside if only this process cannot fetch."""
+        """Leave if a drain was requested, and step aside if this process is the only one that cannot fetch."""
         if is_asked(self._crawl.directory):
             self.stop()
         line = self._aside.look(self._context.worker.unanswered, alive)

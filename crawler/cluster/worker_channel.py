@@ -56,7 +56,7 @@ class Said(Struct, frozen=True, tag="said"):
 
 
 class Ended(Struct, frozen=True, tag="ended"):
-    """The worker ended in order, with its part of the ``Result``."""
+    """The worker exited cleanly, with its part of the ``Result``."""
 
     reason: Stop
     seeds_fetched: int

@@ -69,7 +69,7 @@ class DurabilityLoop:
             await asyncio.to_thread(derive_own, self._job.directory, files.identity, files.outputs.final_text)
 
     def hurry(self) -> None:
-        """Stop optional work early, because the user waits for the end."""
+        """Stop optional work early, because the user is waiting for the crawl to end."""
         self._hurried = True
 
     async def watch(self) -> None:

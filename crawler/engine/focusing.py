@@ -48,8 +48,8 @@ class Focusing:
 
     @property
     def recent(self) -> Rated | None:
-        """The number of recently rated pages of this run and of the relevant ones; None if the code does not rate
-        pages."""
+        """How many pages of this run were rated recently, and how many of them were relevant; None if the code does
+        not rate pages."""
         return Rated(len(self._last), sum(self._last)) if self._judge.rates else None
 
     async def page(

@@ -109,7 +109,7 @@ class Worker:
         await self._drive()
 
     async def serve(self) -> None:
-        """Drive the runs that are added, until ``end`` is called and all are over. Raises the same as ``drive``."""
+        """Drive the added runs until ``end`` is called and all have finished. Raises the errors of ``drive``."""
         await self._drive()
 
     def end(self) -> None:

@@ -399,7 +399,7 @@ class Frontier:
         self.queued += 1
 
     def release(self, lease: Lease) -> None:
-        """Return a URL that was not requested. It becomes the host's next one. Nothing changes on disk."""
+        """Put back a leased URL that was not requested. It becomes the host's next one. Nothing changes on disk."""
         self.queued += lease.entry is not None
         self._workbench.cancel(lease)
 

@@ -104,7 +104,7 @@ class BackQueue(Struct, eq=False):
 
     @property
     def immediate(self) -> int:
-        """Number of entries that wait only for the host's next time."""
+        """Number of entries that wait only for the host's next permitted request."""
         return self.size - self.taken - self.retries_waiting
 
     @property

@@ -31,7 +31,7 @@ from crawler.frontier.recrawl.change_rate import ChangeRate, after_signal, after
 
 FINGERPRINT_SIZE = 16  # bytes
 VALIDATOR_MAX = 1_024  # longest ETag or Last-Modified that is stored, in characters; most have a few dozen
-OF_TEXT = 1  # mark of a page: the fingerprint is that of its text
+OF_TEXT = 1  # flag of a page: the fingerprint was computed from its text
 SIGNALLED = 2  # the site reports a change since the last visit
 HASTENED = 4  # the next visit was moved forward because of that
 _MARKS = OF_TEXT | SIGNALLED | HASTENED

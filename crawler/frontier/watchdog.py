@@ -35,7 +35,7 @@ class Watchdog:
 
     def __init__(self, workbench: Workbench) -> None:
         self._workbench = workbench
-        self._looked_up = 0  # hosts searched for since the last call of ``limits``
+        self._looked_up = 0  # hosts looked up since the last call to ``limits``
         self._begun = -1  # leases started before the last check
         self._idle_since = 0.0  # start of the period in which all checks found no lease
 

@@ -89,7 +89,7 @@ class Workbench:
     # -- finding -----------------------------------------------------------------------------------------------
 
     def load(self) -> int:
-        """Restore the hosts of a stored job. Returns their number of queued URLs."""
+        """Restore the hosts of a stored job. Returns the number of URLs queued for them."""
         queued = 0
         for rows in self._store.pages(_HOSTS):
             self.gate.resume()

@@ -682,8 +682,8 @@ class Job:
         return self.checkpointer.promises.end
 
     async def checkpoint(self, now: float, *, whole: bool = False) -> CheckpointResult:
-        """Write a generation in a thread; with ``whole`` one that needs no replay of the journal. Raises OSError,
-        except for a full disk."""
+        """Write a generation in a thread; with ``whole``, one that needs no replay of the journal. Raises OSError,
+        unless the disk is full."""
         outputs = self.files.outputs
         end = outputs.end_of("text")
         result = await drive_beside(self.checkpointer.checkpoint(now, whole=whole), self.files.executor)

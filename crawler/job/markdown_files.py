@@ -285,7 +285,7 @@ class _Batch:
                 self._directories.update(folders)
         if row.markdown is not None and not row.gone:
             data, part = _content(row, row.markdown), path.with_name(".part")  # no page has that name
-            part.unlink(missing_ok=True)  # left by a kill, or a link that leads elsewhere
+            part.unlink(missing_ok=True)  # left by a killed process, or a symlink that points elsewhere
             with open(part, "xb", opener=private_opener) as stream:
                 stream.write(data)
             self._disk.replace(part, path)

@@ -43,7 +43,7 @@ class CarrierRefusedError(UserFault):
 
 
 class StaleEpochError(Exception):
-    """The writer has been replaced: a greater epoch of it is known."""
+    """The writer has been superseded: a higher epoch is known for it."""
 
 
 class Entry(NamedTuple):

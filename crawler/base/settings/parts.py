@@ -398,7 +398,7 @@ class OutputSettings(Struct, frozen=True):
     # Selection for outputs that contain whole responses. An empty list selects everything.
     store_types: Types = ()  # "image/png", "image/*"
     store_statuses: Statuses = ()  # "404", "2xx"
-    # most bytes of a body, with its content coding, that are stored
+    # maximum bytes of a stored body, before its content coding is removed
     store_max_size: Annotated[int, BYTES, Meta(le=2**32)] = 16 * 2**20
     store_include: tuple[str, ...] = ()  # patterns as in ``ScopeSettings``
     store_exclude: tuple[str, ...] = ()

@@ -35,7 +35,7 @@ from crawler.web.fetch.body_memory import BUDGET
 from crawler.web.fetch.fence import FencedOffError, Sending, sending
 from crawler.web.fetch.outcome import browser_text
 
-SHARE = 4  # the cache may use one n-th of the memory for bodies, in addition to it
+SHARE = 4  # the cache may use 1/SHARE of the memory for bodies, on top of that memory
 IN_LINE = 600.0  # seconds that a page may wait while others of the same address have their turns
 NOT_MODIFIED = 304
 _OF_TRANSFER = ("connection", "content-encoding", "content-length", "keep-alive", "transfer-encoding")

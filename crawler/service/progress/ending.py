@@ -65,7 +65,7 @@ def _this_run(done: Mapping[str, int]) -> str:
 
 
 def _under(title: str, lines: Iterable[str]) -> list[str]:
-    """Return the lines, the first one after the title."""
+    """Return the lines, with the title in front of the first one."""
     return [f"{'' if number else title:<10}{line}" for number, line in enumerate(lines)]
 
 

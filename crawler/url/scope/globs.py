@@ -98,8 +98,8 @@ def matches(pieces: list[Piece], text: str) -> bool:
 
 
 def sample(pieces: list[Piece]) -> str:
-    """Return a text with ``ANY`` for the parts that the glob leaves open. A glob without ranges that matches it matches
-    everything that this glob matches."""
+    """Return a string with ``ANY`` in place of the glob's wildcards. Any glob without ranges that matches this string
+    matches everything that this glob matches."""
     return ANY.join("".join([part if isinstance(part, str) else ANY for part in piece]) for piece in pieces)
 
 

@@ -185,7 +185,7 @@ class Fetcher:
         self._memory.let_go()
 
     async def _within(self, limit: asyncio.Timeout, href: str, want: _Want, exchange: Exchange) -> Response | Failure:
-        """Make the exchange, and end it when its time is over."""
+        """Perform the exchange, and abort it when its time limit expires."""
         try:
             async with limit:
                 exchange.enter("headers", self._settings.headers_timeout)

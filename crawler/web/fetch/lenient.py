@@ -196,7 +196,7 @@ class LenientHandler(ResponseHandler):
         super().__init__(loop)
         self.max_head = max_head
         self.begun = False  # True if a byte of the answer has arrived
-        self.cut: str | None = None  # the header or coding that announced more of the body when the connection ended
+        self.cut: str | None = None  # the header or coding that announced more than had arrived
         self.address: str | None = None  # the peer's address
         self.heard = 0.0  # when the last byte arrived, by the loop's clock
         self.time = loop.time

@@ -153,7 +153,7 @@ class Opening:
 
     def __init__(self, place: Hashable) -> None:
         self.place = place
-        self.key: Hashable = None  # the key of its session: the place, and the verified name
+        self.key: Hashable = None  # the key of its session: the endpoint and the verified host name
         self.offered = False
 
 

@@ -33,6 +33,11 @@ def run(arguments: argparse.Namespace) -> int:
         logged, unread = read_logs(arguments.logs, agent, arguments.host)
     except (OSError, EOFError, ValueError) as error:
         raise UsageError(f"cannot read the log: {error}") from error
+    if unread and not logged:
+        # An audit that could read nothing must not pass as clean.
+        raise UsageError(
+            f"{unread} lines are not in the common or combined format, and no other has a request by {agent}"
+        )
     hosts = list(audit(jobs, logged, time.time()))
     if arguments.json:
         print(json.dumps({"unread_lines": unread, "hosts": hosts}, indent=2))

@@ -132,6 +132,8 @@ def test_what_cannot_be_audited_is_said(crawled: Crawled, tmp_path: Path, capsys
     assert main(["audit", str(crawled.job), str(log)]) == 2  # three hosts
     assert main(["audit", str(crawled.job), str(log), "--host", "other.test"]) == 2
     assert main(["audit", str(crawled.job), str(tmp_path / "none")]) == 2
+    (tmp_path / "other.log").write_bytes(b"\x00\xff not a log\n" * 3)
+    assert main(["audit", str(crawled.job), str(tmp_path / "other.log"), "--host", crawled.sites[0].hosts[0]]) == 2
     assert "--host" in capsys.readouterr().err
     assert main(["audit", str(crawled.job), str(log), "--agent", "other"]) == 0
     cut = tmp_path / "cut.gz"

@@ -12,7 +12,6 @@ answers as adding the list line by line in one process.
 
 from __future__ import annotations
 
-import os
 import subprocess
 from collections import Counter
 from collections.abc import Sequence
@@ -22,6 +21,7 @@ from types import TracebackType
 from typing import BinaryIO, cast
 
 from crawler.base.faults import Failure
+from crawler.base.processes import cores
 from crawler.base.same_program import words_of
 from crawler.seen.filters import DIGEST_BYTES, Filter, FilterError, FormatError, read_segment
 from crawler.seen.filters.memory_budget import Room
@@ -43,7 +43,7 @@ class BuildError(Failure):
 
 def usual_jobs(size: int) -> int:
     """Return how many processes to start for a list of ``size`` bytes."""
-    return max(1, min(len(os.sched_getaffinity(0)), size // _WORTH_A_PROCESS))
+    return max(1, min(cores(), size // _WORTH_A_PROCESS))
 
 
 def build_from_file(path: Path, recipe: Recipe, jobs: int | None = None) -> tuple[Filter, Tally]:

@@ -116,7 +116,7 @@ MODULES: dict[str, str] = {
         export.final_records export.refused export.last_records export.kept_parts export.beside
         export.tables
         export.parquet export.query export.markdown export.markup export.report_page
-        export.job_report export.cells export.csv_file
+        export.job_report export.cells export.csv_file page_texts
         export.sorted_lines export.wacz export.web_archive
         link_verdict broken_links broken_anchors
         crawl_restoration crawl_backup audit
@@ -175,7 +175,8 @@ MODULES: dict[str, str] = {
         add retry priority config backup split options bench subject retract audit export sql report integrity_text
         command_words plan
         repair
-        canon browser after_run reporting partitioned drain crawl check work launches dashboard slice_table
+        canon browser after_run reporting partitioned drain crawl check work launches dashboard agent_tools mcp
+        slice_table
         shared_filter dedup explain forget hosts identity reload restore stats tail text top verify demo filter
         completion by_address
     """,

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, cast
 from crawler.base.disk import Expendable, read_regular
 from crawler.base.faults import UserFault
 from crawler.base.memory import is_limited
-from crawler.base.say import say
+from crawler.base.say import keep_stdout, say
 from crawler.base.settings.load import SettingsError, Source, settings_from
 from crawler.base.settings.parts import DashboardSettings, PartitionSettings, SeenSettings, Settings
 from crawler.base.settings.sites import Sites
@@ -29,10 +29,10 @@ from crawler.cli.named_seeds import NamedSeeds
 from crawler.cli.options import COMMAND_LINE, DEFAULT_JOB, STDOUT, Giver, add_crawl_options, given_flag, settings_tables
 from crawler.cli.reporting import (
     NO_HOOKS,
+    finish,
     hooks_of,
     report_end,
     shown_run,
-    write_after,
     writes_after,
 )
 from crawler.cluster.crawl_directory import check_crawl
@@ -362,12 +362,13 @@ def _announcing(arguments: argparse.Namespace) -> Callable[[DashboardSettings, A
 
 
 def take_standard_output(arguments: argparse.Namespace) -> None:
-    """Reserve standard output for records, if they go there. Any other output from now on, such as that of user code
-    and the programs it starts, goes to standard error."""
+    """Reserve standard output for records, or for the result of the run, if they go there. Raises UsageError."""
     if STDOUT in getattr(arguments, "output", ()):
-        arguments.records_to = os.dup(sys.stdout.fileno())
-        os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
-        sys.stdout = sys.stderr
+        if arguments.json:
+            raise UsageError("--json and --output - both write to standard output: leave out one of them")
+        arguments.records_to = keep_stdout()
+    elif arguments.json:
+        keep_stdout()
 
 
 async def _shown(arguments: argparse.Namespace, settings: Settings, result: Result, kept_open: KeptOpen | None) -> int:
@@ -384,4 +385,4 @@ async def _shown(arguments: argparse.Namespace, settings: Settings, result: Resu
 def _ended(arguments: argparse.Namespace, settings: Settings, result: Result) -> int:
     """Report how the run ended, write the exports, and return the exit code."""
     code = report_end(result, arguments.job, arguments.quiet, settings.crawl.fail_on_limit)
-    return write_after(arguments, settings, code) if result.stats else code
+    return finish(arguments, settings, result, code)

@@ -271,6 +271,7 @@ def add_crawl_options(parser: argparse.ArgumentParser, *, job: Path | None = DEF
                 "--keep-open", action="store_true", help="keep the live page open after the run until Ctrl-C"
             )
     add_printing(parser)
+    parser.add_argument("--json", action="store_true", help="print one JSON object at the end, also for an error")
 
 
 def whole_number(text: str) -> int:

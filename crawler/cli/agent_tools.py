@@ -193,10 +193,10 @@ class Tool(Struct, forbid_unknown_fields=True):
 
 class Crawl(Tool):
     """Crawl web sites and keep the text and links of their pages. Follows links on the hosts of the seeds only, obeys
-    robots.txt and pauses between requests, about 1 page a second and host. Returns its state when it has ended, or
-    after `wait` seconds while it runs on in the background: then use `status`. Pages can be searched and read
-    meanwhile. The same call with the same name resumes a crawl that was stopped or killed, or reached a limit (raise
-    max_pages to get more); no finished page is fetched again, and new seeds are added."""
+    robots.txt and pauses between two requests to a host, usually for a second. Returns the state of the crawl when it
+    has ended, or after `wait` seconds while it runs on: then use `status`. Pages can be searched and read meanwhile.
+    The same call with the same name resumes a crawl that was stopped or killed, or reached a limit (raise max_pages to
+    get more); no finished page is fetched again, and new seeds are added."""
 
     of_web = False
     changes = True

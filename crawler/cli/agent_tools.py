@@ -42,8 +42,9 @@ from crawler.url.urls.typed import completed
 
 KEPT = ("text", "links")  # outputs that the tools read
 MOST_RUNNING = 4  # crawls at a time
-MOST_PAGES = 10_000  # ... of a crawl, and
-MOST_TIME = 3_600.0  # seconds of a run, unless the operator says otherwise
+# The most that a call may ask for unless the operator says otherwise, and what it gets if it does not ask.
+MOST_PAGES, PAGES = 10_000, 200
+MOST_TIME, TIME = 3_600.0, 300.0  # seconds
 _PAGES_SHOWN = 5  # pages listed for each broken link
 _POLL = 0.2  # seconds
 _LEAVING = 20.0  # seconds that a crawl that was stopped has to end
@@ -91,14 +92,17 @@ class Crawls:
         """Start or resume a crawl, unless it is running, and return its directory. Raises LaunchError, and UserFault
         for the arguments."""
         urls, limits = checked_seeds(asked.seeds), self._limits
-        _check_most("max_pages", asked.max_pages, limits.max_pages or MOST_PAGES)
-        _check_most("max_time", asked.max_time, limits.max_time or MOST_TIME)
-        _check_most("max_depth", asked.max_depth, limits.max_depth)
+        words = [
+            *self._words,
+            f"--max-pages={_within('max_pages', asked.max_pages, PAGES, limits.max_pages or MOST_PAGES)}",
+            f"--max-time={_within('max_time', asked.max_time, TIME, limits.max_time or MOST_TIME)}",
+        ]
+        if asked.max_depth is not None:
+            most = asked.max_depth if limits.max_depth is None else limits.max_depth
+            words.append(f"--max-depth={_within('max_depth', asked.max_depth, most, most)}")
         name = _name_of(urls[0]) if asked.name is None else asked.name
         check_name(name)
         directory = self.directory / name
-        words = [*self._words, f"--max-pages={asked.max_pages}", f"--max-time={asked.max_time}"]
-        words += [] if asked.max_depth is None else [f"--max-depth={asked.max_depth}"]
         async with self._one:
             if not await asyncio.to_thread(self._prepare, directory, urls):
                 command = ("crawl", f"--job={directory}", *words, str(directory / LAUNCH_SEEDS))
@@ -139,9 +143,11 @@ class Crawls:
         return holds_any(directory) and not directory.is_symlink()
 
 
-def _check_most(name: str, asked: float | None, most: float | None) -> None:
-    if asked is not None and most is not None and asked > most:
+def _within(name: str, asked: float | None, usual: float, most: float) -> float:
+    """Return the limit of a crawl. Raises UsageError for one that the operator does not allow."""
+    if asked is not None and asked > most:
         raise UsageError(f"{name} is at most {most:g} here")
+    return min(usual, most) if asked is None else asked
 
 
 def _seeds(path: Path) -> set[str]:
@@ -202,8 +208,8 @@ class Crawl(Tool):
     changes = True
     seeds: Annotated[list[str], Meta(min_length=1, max_length=MOST_SEEDS, description="URLs to start from.")]
     name: Annotated[str, Meta(description="Name for the crawl (default: the host of the first seed).")] | None = None
-    max_pages: Annotated[int, Meta(ge=1, description="Stop after this number of pages in all.")] = 200
-    max_time: Annotated[float, Meta(gt=0, description="Stop after this number of seconds of this call.")] = 300
+    max_pages: Annotated[int, Meta(ge=1, description=f"Pages of the crawl in all ({PAGES}).")] | None = None
+    max_time: Annotated[float, Meta(gt=0, description=f"Seconds of this run ({TIME:g}).")] | None = None
     max_depth: Annotated[int, Meta(ge=0, description="Links to follow from a seed (default: any).")] | None = None
     wait: Wait = 30
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import json
 from pathlib import Path
 
 import pytest
@@ -120,9 +121,10 @@ def check_refused(job: Path, command: str, said: str) -> None:
     words = COMMANDS.get(command) or (URL, "--job", "{job}", "--partitions", "2")
     before, out = state(job), job.with_name("out")
     ran = crawler(*(word.format(job=job, out=out) for word in words), timeout=30)
-    assert (ran.code, ran.out) == (2, ""), ran
     (line,) = ran.err.splitlines()
     assert said in line
+    as_json = json.dumps({"error": line.removeprefix("crawler: error: "), "exit": 2}) + "\n"
+    assert (ran.code, ran.out) == (2, as_json if "--json" in words else ""), ran
     assert state(job) == before
     assert not out.exists()
 

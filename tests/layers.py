@@ -95,7 +95,7 @@ MODULES: dict[str, str] = {
         steps.seal steps.step_codec
         clock_step clock_anchor digest_sum directory receiving crawl_file identity
         job_lock crawl_at_rest event_log left_out history_file
-        markdown_files inbox scope_state seen_compaction stored_errors transaction step_log
+        markdown_files inbox scope_state seen_compaction stored_errors step_log transaction
         platform shared_platform journal_search
         promises admission live_status last_command recovery run_settings snapshot open_files
         checkpointer seen_figures revisit returning follower verdict parsing_notes suspects reclass job

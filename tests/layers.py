@@ -10,8 +10,7 @@ MODULES: dict[str, str] = {
     "base": """
         faults native_switch named_stream printable units
         settings.leaving settings.hours settings.match settings.parts settings.timetable settings.sites
-        settings.removed settings.load
-        settings.live
+        settings.load settings.live
         kv clock entropy memory figures native same_program parent_death
         processes.frames processes.child processes.forker processes.fair_line processes.lane
         disk.failpoints disk.full disk.private disk.regular disk.expendable disk.files
@@ -96,7 +95,7 @@ MODULES: dict[str, str] = {
         steps.seal steps.step_codec
         clock_step clock_anchor digest_sum directory receiving crawl_file identity
         job_lock crawl_at_rest event_log left_out history_file
-        markdown_files inbox scope_state seen_compaction stored_errors transaction step_log
+        markdown_files inbox scope_state seen_compaction stored_errors step_log transaction
         platform shared_platform journal_search
         promises admission live_status last_command recovery run_settings snapshot open_files
         checkpointer seen_figures revisit returning follower verdict parsing_notes suspects reclass job

@@ -162,10 +162,8 @@ MODULES: dict[str, str] = {
     "tools": """
         demo.hosts demo.web
         bench.child bench.synthetic_web bench.synthetic_server bench.crawl_truth bench.synthetic_crawl
-        dedup.interrupt dedup.key_spec dedup.lines dedup.lookout dedup.digest_file dedup.store
-        dedup.chain_rebuild
-        dedup.exchange dedup.bit_strings dedup.filter_setup dedup.stream dedup.build_process
-        dedup.build
+        dedup.key_spec dedup.lines dedup.digest_file dedup.store dedup.chain_rebuild
+        dedup.exchange dedup.bit_strings dedup.filter_setup dedup.stream dedup.build
         scrapy.job_settings scrapy.spider_status scrapy.upkeep scrapy.request_job scrapy.request_rows
         scrapy.start_requests scrapy.in_progress scrapy.item_feeds scrapy.dupefilter scrapy.scheduler
     """,

@@ -43,13 +43,11 @@ from crawler.cli.slice_table import slice_table
 from crawler.seen.filters import Filter, FilterError
 from crawler.seen.shared.set_address import FORM, SECRET_FILE, SetAddress
 from crawler.tools.dedup.bit_strings import redis_commands
-from crawler.tools.dedup.build import build_from_file, build_from_source, merge_files
-from crawler.tools.dedup.build_process import Recipe
+from crawler.tools.dedup.build import Recipe, build_from_file, build_from_source, merge_files
 from crawler.tools.dedup.exchange import guava_from_seen, read_guava
 from crawler.tools.dedup.filter_setup import LAYOUTS
-from crawler.tools.dedup.interrupt import Interruption
 from crawler.tools.dedup.key_spec import KeySpec
-from crawler.tools.dedup.lines import LineSource, count_lines
+from crawler.tools.dedup.lines import Interruption, LineSource, count_lines
 from crawler.tools.dedup.store import FilterFile, FilterFileError, StoredFilter, read_filter
 from crawler.tools.dedup.stream import Asked, Tally, contained
 

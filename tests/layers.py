@@ -106,17 +106,17 @@ MODULES: dict[str, str] = {
         bucket.keeping
     """,
     "inspect": """
-        beginning statistics hosts_now host_table sort_values host_settings host_states job_reader
+        statistics hosts_now host_table host_settings host_states job_reader
         crawl_partitions known_urls explanation record_stream record_choice survey_reader crawl_reader
         crawl_tail
-        export.columns job_view crawl_explained
-        integrity.finding integrity.change integrity.record_files integrity.part_reader integrity.inventory
+        export.columns job_view
+        integrity.finding integrity.part_reader integrity.inventory
         integrity.quarantine integrity.url_marks integrity.output_files integrity.rebuild
-        integrity.verifier integrity.crawl_verifier integrity.repairer integrity.crawl_repairer
-        export.final_records export.refused export.last_records export.kept_parts export.beside
+        integrity.verifier integrity.crawl_verifier integrity.repairer
+        export.refused export.last_records export.kept_parts export.beside
         export.tables
-        export.parquet export.query export.markdown export.markup export.report_page
-        export.job_report export.cells export.csv_file
+        export.parquet export.query export.markdown export.report_page
+        export.job_report export.csv_file
         export.sorted_lines export.wacz export.web_archive
         link_verdict broken_links broken_anchors
         crawl_restoration crawl_backup audit
@@ -170,10 +170,10 @@ MODULES: dict[str, str] = {
     "cli": """
         exit_codes interruptible help_text contact toml_lines pattern_files named_urls named_seeds damaged_job
         url_batches
-        add retry priority config backup split options bench subject retract audit export sql report integrity_text
+        add retry priority config backup split options bench subject retract audit export sql report
         command_words plan
         repair
-        canon browser after_run reporting partitioned drain crawl check work launches dashboard slice_table
+        canon browser after_run reporting partitioned drain crawl check work launches dashboard
         shared_filter dedup explain forget hosts identity reload restore stats tail text top verify demo filter
         completion by_address
     """,

@@ -34,9 +34,6 @@ class GuavaSlice(ClassicSlice):
         places &= np.uint64(_MASK63)
         return reduce_to(places, self.bits)
 
-    def _positions_of_one(self, h1: int, h2: int) -> list[int]:
-        return [(h1 + i * h2 & _MASK63) % self.bits for i in range(self.hashes)]
-
     def geometry(self) -> dict[str, JSON]:
         return {"layout": self.layout, "bits": self.bits, "hashes": self.hashes}
 
@@ -53,11 +50,6 @@ class GuavaSlice32(GuavaSlice):
         places &= mask
         np.bitwise_xor(places, mask, out=places, where=places >= np.uint64(_SIGN))
         return reduce_to(places, self.bits)
-
-    def _positions_of_one(self, h1: int, h2: int) -> list[int]:
-        low, high = h1 & MASK32, h1 >> 32
-        sums = [low + i * high & MASK32 for i in range(1, self.hashes + 1)]
-        return [(found if found < _SIGN else found ^ MASK32) % self.bits for found in sums]
 
 
 GUAVA_LAYOUTS: dict[str, type[GuavaSlice]] = {made.layout: made for made in (GuavaSlice, GuavaSlice32)}

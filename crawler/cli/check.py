@@ -223,7 +223,7 @@ def _settings(arguments: argparse.Namespace) -> Settings:
     if arguments.images:
         arguments.embedded = "scope" if arguments.no_external else "any"
     arguments.beneath = {**_BENEATH, "links": {"external": not arguments.no_external}}
-    settings, _ = crawl.build_settings(arguments, (CHECK, f"{CHECK}.part"))
+    settings = crawl.build_settings(arguments, (CHECK, f"{CHECK}.part"))
     again = settings.recrawl.enabled or settings.schedule.has_rounds
     if again or settings.hooks != NO_HOOKS or settings.partitions != PartitionSettings():
         raise UsageError(

@@ -108,7 +108,7 @@ def _measured(contenders: Sequence[Contender], shape: Shape, rounds: int) -> lis
             make_certificates(Path(kept), map(address_of, range(max(shape.hosts, _FIRST.hosts))))
             shape = replace(shape, serving=replace(shape.serving, certificates=kept))
             environment["SSL_CERT_FILE"] = str(authority(Path(kept)))
-        first = replace(_FIRST, serving=shape.serving)
+        first = replace(_FIRST, mode=shape.mode, serving=shape.serving)
         for number in range(-1, rounds):
             for contender in contenders:
                 measured = _one(contender, first if number < 0 else shape, environment)
@@ -126,7 +126,7 @@ def _one(contender: Contender, shape: Shape, environment: Mapping[str, str]) -> 
 
 
 def _described(shape: Shape) -> str:
-    words = [f"{shape.pages:,} pages on {shape.hosts:,} hosts, seed {shape.seed}"]
+    words = [f"{shape.pages:,} pages on {shape.hosts:,} hosts, {shape.mode.value}, seed {shape.seed}"]
     serving = shape.serving
     if shape.size:
         words.append(f"{shape.size:,} bytes each")
@@ -150,6 +150,7 @@ def _circumstances(chosen: argparse.Namespace, machine: Sequence[str], absent: S
             "pages": shape.pages,
             "hosts": shape.hosts,
             "seed": shape.seed,
+            "mode": shape.mode.value,
             "page_size": shape.size,
             "https": shape.serving.https,
             "requests_a_connection": shape.serving.each,

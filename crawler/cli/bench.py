@@ -20,7 +20,7 @@ from crawler.service.ending_signals import ending_signals
 from crawler.service.progress.text_table import text_table
 from crawler.tools.bench.child import module_environment
 from crawler.tools.bench.synthetic_crawl import CrawlFailedError, Measured, WebServers, measure, ours
-from crawler.tools.bench.synthetic_web import Shape, SyntheticWeb
+from crawler.tools.bench.synthetic_web import Mode, Shape, SyntheticWeb
 
 _PAGES, _HOSTS = 2_000, 20
 _HEADS = ("pages", "missing", "twice", "seconds", "pages/s", "CPU us/page", "ms", "ms, 95%", "MiB")
@@ -64,12 +64,19 @@ def add_shape(parser: argparse.ArgumentParser) -> None:
     add("--pages", type=whole_number, default=_PAGES, metavar="N", help=f"pages of the web ({_PAGES:,})")
     add("--hosts", type=whole_number, default=_HOSTS, metavar="N", help=f"hosts of the web ({_HOSTS})")
     add("--seed", type=whole_number, default=0, metavar="S", help="seed of the random web (0)")
+    add(
+        "--mode",
+        choices=[mode.value for mode in Mode],
+        default=Mode.WEB.value,
+        help="sites that link to each other (web), or chains of pages with one link each, across hosts (chains)",
+    )
     add("--page-size", type=quantity(BYTES), default=0, metavar="SIZE", help="size of each page (realistic sizes)")
 
 
 def shape_of(arguments: argparse.Namespace) -> Shape:
     """Return the shape of the web, at a free port. Raises UsageError."""
-    shape = Shape(arguments.pages, arguments.hosts, arguments.seed, port=0, size=arguments.page_size)
+    mode = Mode(arguments.mode)
+    shape = Shape(arguments.pages, arguments.hosts, arguments.seed, mode, port=0, size=arguments.page_size)
     try:
         SyntheticWeb(shape)
     except ValueError as error:
@@ -93,7 +100,7 @@ def _crawl(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print(json.dumps(figures(shape, measured)))
     else:
-        print(f"{shape.pages:,} pages on {shape.hosts:,} hosts, seed {shape.seed}\n")
+        print(f"{shape.pages:,} pages on {shape.hosts:,} hosts, {shape.mode.value}, seed {shape.seed}\n")
         print(*text_table(_HEADS, [_row(measured)]), sep="\n")
     verdict = measured.verdict
     if wrong := verdict.mistakes + measured.requested.private:
@@ -105,9 +112,9 @@ def _crawl(arguments: argparse.Namespace) -> int:
 
 def figures(shape: Shape, measured: Measured) -> dict[str, Any]:
     """Return the figures for JSON output."""
-    web = {"pages": shape.pages, "hosts": shape.hosts, "seed": shape.seed, "page_size": shape.size}
+    web = {"pages": shape.pages, "hosts": shape.hosts, "seed": shape.seed, "mode": shape.mode.value}
     return {
-        "web": web,
+        "web": {**web, "page_size": shape.size},
         **to_builtins(measured.verdict),
         "seconds": measured.cost.wall,
         "pages_a_second": measured.pages_a_second,

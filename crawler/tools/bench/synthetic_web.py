@@ -1,8 +1,9 @@
 """A synthetic web: every answer is computed on request from the seed and the path, and nothing is stored.
 
-A web has ``pages`` pages on ``hosts`` hosts, each of which is a loopback address. A host is a site: its pages form a
-tree, and they also link to the popular pages of their site and of others, so that in-degrees follow Zipf's law. Each
-page can be reached from the seeds, the first pages of all hosts.
+A web has ``pages`` pages on ``hosts`` hosts, each of which is a loopback address. In ``web`` mode a host is a site: its
+pages form a tree, and they also link to the popular pages of their site and of others, so that in-degrees follow
+Zipf's law. In ``chains`` mode every page has exactly one link, to the next page of its chain, which is on another host,
+and each page is linked only once. Either way, each page can be reached from the seeds, the first pages of all hosts.
 
 A page may have further URLs, at most one of each ``Kind``, which are linked from one page only:
 
@@ -26,6 +27,7 @@ from enum import Enum, Flag, auto
 from functools import cached_property
 from hashlib import shake_128
 from itertools import accumulate
+from typing import Protocol
 
 from msgspec import Struct
 
@@ -42,6 +44,13 @@ ROW = 250  # hosts that share the first three numbers of an address
 _SIZES = (2, 5, 9, 14, 20, 28, 37, 50, 72, 110, 242)  # KB
 _LINKS = (4, 12, 20, 30, 42, 55, 68, 90, 120, 180, 320)
 _PLACES = {"moved": 10, "gone": 8, "copy": 8, "private": 8}  # pages of 256 that have a URL of the kind
+
+
+class Mode(Enum):
+    """How the pages of a web link to each other."""
+
+    WEB = "web"
+    CHAINS = "chains"
 
 
 class Kind(Flag):
@@ -96,6 +105,7 @@ class Shape(Struct, frozen=True):
     pages: int
     hosts: int
     seed: int = 0
+    mode: Mode = Mode.WEB
     port: int = 80
     size: int = 0  # bytes per page; 0: a realistic distribution
     serving: Serving = Serving()
@@ -124,10 +134,24 @@ class Draws:
         return deciles[place] + self.below(deciles[place + 1] - deciles[place])
 
 
-class Sites:
-    """The places and links of pages. Pages are numbered from 0; each also has a local number on its host.
+class Layout(Protocol):
+    """The places and links of pages. Pages are numbered from 0; each also has a local number on its host."""
 
-    Each host has a tree of pages. The first hosts are the largest: sizes decrease as 1 / sqrt(rank)."""
+    def place(self, number: int) -> tuple[int, int]:
+        """Return the host of a page and its local number."""
+
+    def number(self, host: int, local: int) -> int | None:
+        """Return the page at this place, or None."""
+
+    def children(self, number: int) -> range | list[int]:
+        """Return the pages that are discovered through this one."""
+
+    def others(self, number: int, seed: int) -> list[int]:
+        """Return the other pages that this one links to, in order, with repetitions."""
+
+
+class Sites:
+    """Each host has a tree of pages. The first hosts are the largest: sizes decrease as 1 / sqrt(rank)."""
 
     def __init__(self, pages: int, hosts: int) -> None:
         weights = [int(1_000_000 / (host + 1) ** 0.5) for host in range(hosts)]
@@ -137,22 +161,18 @@ class Sites:
         self._hosts = hosts
 
     def place(self, number: int) -> tuple[int, int]:
-        """Return the host of a page and its local number."""
         host = bisect_right(self._ends, number)
         return host, number - self._start(host)
 
     def number(self, host: int, local: int) -> int | None:
-        """Return the page at this place, or None."""
         return self._start(host) + local if local < self._size(host) else None
 
     def children(self, number: int) -> range:
-        """Return the pages that are discovered through this one."""
         host, local = self.place(number)
         start, size = self._start(host), self._size(host)
         return range(start + min(size, _FAN * local + 1), start + min(size, _FAN * local + _FAN + 1))
 
     def others(self, number: int, seed: int) -> list[int]:
-        """Return the other pages that this one links to, in order, with repetitions."""
         host, local = self.place(number)
         start, size = self._start(host), self._size(host)
         draws = Draws(seed, "links", number, 2 + 4 * _LINKS[-1])  # a popular page may need three, and its site one
@@ -173,6 +193,33 @@ class Sites:
 
     def _size(self, host: int) -> int:
         return self._ends[host] - self._start(host)
+
+
+class Chains:
+    """As many chains as hosts. The next page of a chain is on the next host; its first page is the home page of a
+    host."""
+
+    def __init__(self, pages: int, hosts: int) -> None:
+        self._pages = pages
+        self._hosts = hosts
+
+    def place(self, number: int) -> tuple[int, int]:
+        step, chain = divmod(number, self._hosts)
+        return (chain + step) % self._hosts, step
+
+    def number(self, host: int, local: int) -> int | None:
+        number = local * self._hosts + (host - local) % self._hosts
+        return number if number < self._pages else None
+
+    def children(self, number: int) -> list[int]:
+        following = number + self._hosts
+        return [following] if following < self._pages else []
+
+    def others(self, number: int, seed: int) -> list[int]:
+        return []
+
+
+_LAYOUTS: dict[Mode, type[Sites | Chains]] = {Mode.WEB: Sites, Mode.CHAINS: Chains}
 
 
 def address_of(host: int) -> str:
@@ -196,7 +243,7 @@ class SyntheticWeb:
         if not shape.hosts <= shape.pages <= MOST_PAGES:
             raise ValueError(f"a web needs at least one page per host, at most {MOST_PAGES:,}, not {shape.pages:,}")
         self.shape = shape
-        self._sites = Sites(shape.pages, shape.hosts)
+        self._layout: Layout = _LAYOUTS[shape.mode](shape.pages, shape.hosts)
         self._scheme = "https" if shape.serving.https else "http"
         self._origins = [f"{self._scheme}://{address_of(host)}:{shape.port}" for host in range(shape.hosts)]
         self._hosts = {origin: host for host, origin in enumerate(self._origins)}
@@ -208,7 +255,7 @@ class SyntheticWeb:
 
     def expected(self, number: int) -> Kind:
         """Return the kinds of URL that a page has."""
-        host, local = self._sites.place(number)
+        host, local = self._layout.place(number)
         drawn = shake_128(f"{self.shape.seed} kinds {number}".encode("ascii")).digest(len(_NAMED))
         kinds = Kind.PAGE
         for byte, (name, kind) in zip(drawn, _NAMED.items(), strict=True):
@@ -227,7 +274,7 @@ class SyntheticWeb:
                 yield self.url(number, kind), kind
 
     def url(self, number: int, kind: Kind = Kind.PAGE) -> str:
-        host, _ = self._sites.place(number)
+        host, _ = self._layout.place(number)
         return self._origins[host] + self._path(number, kind)
 
     def locate(self, url: str) -> tuple[int, Kind] | None:
@@ -275,18 +322,18 @@ class SyntheticWeb:
 
     def _links(self, number: int) -> list[str]:
         """Return the links of a page as markup. Links that only this page has come first."""
-        host, _ = self._sites.place(number)
+        host, _ = self._layout.place(number)
         leading = [
             (child, Kind.MOVED if Kind.MOVED in self.expected(child) else Kind.PAGE)
-            for child in self._sites.children(number)
+            for child in self._layout.children(number)
         ]
         own = [(number, kind) for kind in self.expected(number) if kind not in Kind.PAGE | Kind.MOVED]
-        others = [(other, Kind.PAGE) for other in self._sites.others(number, self.shape.seed)]
+        others = [(other, Kind.PAGE) for other in self._layout.others(number, self.shape.seed)]
         made, markup = [], 0
         for place, (other, kind) in enumerate([*leading, *own, *others]):
             if 0 < self.shape.size < 2 * markup and place >= len(leading) + len(own):
                 break  # fill the rest of the page with text
-            at, local = self._sites.place(other)
+            at, local = self._layout.place(other)
             origin = "" if at == host else self._origins[at]
             fragment = "" if place % 5 else f"#s{place}"
             word = self._words[other % len(self._words)]
@@ -295,7 +342,7 @@ class SyntheticWeb:
         return made
 
     def _path(self, number: int, kind: Kind) -> str:
-        _, local = self._sites.place(number)
+        _, local = self._layout.place(number)
         if kind is not Kind.PAGE:
             return f"/{_FIRST[kind]}/{local}"
         if not local:
@@ -308,7 +355,7 @@ class SyntheticWeb:
         digits = rest if kind is not Kind.PAGE else rest.rpartition("-")[2].removesuffix(".html") or "0"
         if not (digits.isascii() and digits.isdecimal()) or len(digits) > len(str(MOST_PAGES)):
             return None
-        number = self._sites.number(host, int(digits))
+        number = self._layout.number(host, int(digits))
         # Each page has only one valid path; reject other spellings.
         if number is None or kind not in self.expected(number) or self._path(number, kind) != path:
             return None

@@ -8,19 +8,20 @@ from pathlib import Path
 import pytest
 
 from crawler.tools.bench.crawl_truth import STATUS, Found, Verdict, judge_crawl
-from crawler.tools.bench.synthetic_web import Shape, SyntheticWeb
+from crawler.tools.bench.synthetic_web import Mode, Shape, SyntheticWeb
 from tests import program
 
-SHAPE = Shape(300, 5, 2, 8080)
+SHAPE = Shape(300, 5, 2, Mode.WEB, 8080)
 
 
-def test_a_crawl_finds_what_there_is(tmp_path: Path) -> None:
+@pytest.mark.parametrize("mode", Mode)
+def test_a_crawl_finds_what_there_is(mode: Mode, tmp_path: Path) -> None:
     """With redirects, copies, robots.txt, and at least one storm."""
-    words = ("--pages", "300", "--hosts", "6", "--seed", "2", "--json")
+    words = ("--pages", "300", "--hosts", "6", "--seed", "2", "--mode", mode.value, "--json")
     ran = program.crawler("bench", "crawl", *words, directory=tmp_path)
     assert (ran.code, ran.err) == (0, "")
     figures = json.loads(ran.out)
-    assert figures["web"] == {"pages": 300, "hosts": 6, "seed": 2, "page_size": 0}
+    assert figures["web"] == {"pages": 300, "hosts": 6, "seed": 2, "mode": mode.value, "page_size": 0}
     assert figures["pages"] == 300
     assert not any(figures[name] for name in ("missing", "twice", "unexpected", "wrong", "private"))
     assert figures["refused"] > 0, "the storm came"
@@ -37,7 +38,7 @@ def test_a_crawl_finds_what_there_is(tmp_path: Path) -> None:
         ["crawl", "--pages", "1"],
         ["crawl", "--pages", "100000001"],
         ["crawl", "--hosts", "0"],
-        ["crawl", "--page-size", "ring"],
+        ["crawl", "--mode", "ring"],
         ["web", "--seeds", "no/such/directory/seeds.txt"],
     ],
 )

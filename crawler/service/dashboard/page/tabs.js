@@ -15,7 +15,9 @@ export const go = (tab, what = "") => {
 
 function show() {
   const [, name, what = ""] = location.hash.split("/");
-  const current = TABS.find((link) => link.hash === `#/${name}`) ?? TABS[0];
+  const named = TABS.find((link) => link.hash === `#/${name}`);
+  const current = named ?? TABS[0];
+  if (!named && location.hash) history.replaceState(null, "", current.hash); // no tab has this address
   for (const link of TABS) link.ariaCurrent = link === current ? "page" : null;
   const tab = current.hash.slice(2);
   document.body.dataset.tab = tab;

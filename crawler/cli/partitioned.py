@@ -20,7 +20,7 @@ from crawler.base.carrier.local_server import LocalServer
 from crawler.base.carrier.memory_carrier import MemoryCarrier
 from crawler.base.carrier.open_carrier import open_carrier
 from crawler.base.carrier.verbs import Carrier
-from crawler.base.clock import SteadyClock
+from crawler.base.clock import SteadyClock, boot_time
 from crawler.base.disk import RealDisk, private_opener
 from crawler.base.same_program import words_of
 from crawler.base.say import say
@@ -33,7 +33,6 @@ from crawler.cli.named_seeds import NamedSeeds
 from crawler.cli.options import STDOUT
 from crawler.cli.reporting import finish, report_end, shown_run, way_on
 from crawler.cluster.agreement import check_present, joined, keep_present, shared_tables
-from crawler.cluster.claims import boot_time
 from crawler.cluster.crawl_directory import partitions_of
 from crawler.cluster.drain_file import is_asked
 from crawler.cluster.settings_file import keep_settings

@@ -138,17 +138,22 @@ def _start(
     forking = multiprocessing.get_context("fork")
     results, out = forking.Pipe(duplex=False)
     process = forking.Process(target=_work, args=(path, recipe, parts, out))
-    process.start()
+    # Python loses an interrupt that arrives while it forks. The process keeps both signals blocked: Ctrl-C reaches the
+    # whole process group, and the parent ends the process.
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT, signal.SIGTERM))
+    try:
+        process.start()
+        ending.callback(results.close)
+        ending.callback(process.join)
+        ending.callback(process.kill)
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
     out.close()
-    ending.callback(results.close)
-    ending.callback(process.join)
-    ending.callback(process.kill)
     return process, results
 
 
 def _work(path: Path, recipe: Recipe, parts: Sequence[Part], out: Connection[Found | Exception, None]) -> None:
     end_with_parent()
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole process group; the parent ends this process
     try:
         for found in _read(path, recipe, parts):
             out.send(found)

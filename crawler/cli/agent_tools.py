@@ -91,23 +91,25 @@ class Crawls:
     async def start(self, asked: Crawl) -> Path:
         """Start or resume a crawl, unless it is running, and return its directory. Raises LaunchError, and UserFault
         for the arguments."""
-        urls, limits = checked_seeds(asked.seeds), self._limits
-        words = [
-            *self._words,
-            f"--max-pages={_within('max_pages', asked.max_pages, PAGES, limits.max_pages or MOST_PAGES)}",
-            f"--max-time={_within('max_time', asked.max_time, TIME, limits.max_time or MOST_TIME)}",
-        ]
-        if asked.max_depth is not None:
-            most = asked.max_depth if limits.max_depth is None else limits.max_depth
-            words.append(f"--max-depth={_within('max_depth', asked.max_depth, most, most)}")
+        urls, words = checked_seeds(asked.seeds), self._limits_of(asked)
         name = _name_of(urls[0]) if asked.name is None else asked.name
         check_name(name)
         directory = self.directory / name
         async with self._one:
             if not await asyncio.to_thread(self._prepare, directory, urls):
-                command = ("crawl", f"--job={directory}", *words, str(directory / LAUNCH_SEEDS))
+                command = ("crawl", f"--job={directory}", *self._words, *words, str(directory / LAUNCH_SEEDS))
                 await self._launcher.launch(directory, command, Path.cwd())
         return directory
+
+    def _limits_of(self, asked: Crawl) -> list[str]:
+        """Return the flags of the limits of a crawl. Raises UsageError for one that the operator does not allow."""
+        limits = self._limits
+        pages = _within("max_pages", asked.max_pages, limits.max_pages or MOST_PAGES)
+        time = _within("max_time", asked.max_time, limits.max_time or MOST_TIME)
+        depth = _within("max_depth", asked.max_depth, limits.max_depth)
+        words = [f"--max-pages={pages or min(PAGES, limits.max_pages or PAGES)}"]
+        words.append(f"--max-time={time or min(TIME, limits.max_time or TIME)}")
+        return words if depth is None else [*words, f"--max-depth={depth}"]
 
     def _prepare(self, directory: Path, urls: Sequence[str]) -> bool:
         """Add the seeds to the crawl's file. Returns True if the crawl is running, with these seeds. Raises UserFault,
@@ -143,11 +145,10 @@ class Crawls:
         return holds_any(directory) and not directory.is_symlink()
 
 
-def _within(name: str, asked: float | None, usual: float, most: float) -> float:
-    """Return the limit of a crawl. Raises UsageError for one that the operator does not allow."""
-    if asked is not None and asked > most:
+def _within(name: str, asked: float | None, most: float | None) -> float | None:
+    if asked is not None and most is not None and asked > most:
         raise UsageError(f"{name} is at most {most:g} here")
-    return min(usual, most) if asked is None else asked
+    return asked
 
 
 def _seeds(path: Path) -> set[str]:

@@ -64,7 +64,7 @@ def run(arguments: argparse.Namespace) -> int:
     arguments.beneath = {**_QUICK, **(_SMALL if usual else {}), "recrawl": recrawl}
     arguments.announce = _one_link
     crawl.take_standard_output(arguments)
-    settings, _ = crawl.build_settings(arguments, (STATE, f"{STATE}.part"))
+    settings = crawl.build_settings(arguments, (STATE, f"{STATE}.part"))
     try:
         directory.mkdir(parents=True, exist_ok=True)
     except OSError as error:

@@ -339,7 +339,7 @@ def check_command(words: Sequence[str]) -> Settings:
     parser = _Parser(prog="crawler crawl", add_help=False)
     add_options(parser)
     try:
-        return build_settings(parser.parse_args(list(words)))[0]
+        return build_settings(parser.parse_args(list(words)))
     except UserFault as error:
         raise LaunchError(" ".join(str(error).split()), 400) from error
 

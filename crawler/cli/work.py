@@ -140,7 +140,7 @@ def run(arguments: argparse.Namespace) -> int:
         # The crawl's time limit and rate are enforced elsewhere; values given here apply to this worker only.
         arguments.beneath.get("crawl", {}).pop("max_time", None)
         rate = arguments.beneath.get("politeness", {}).pop("rate", None)
-        settings, _ = build_settings(arguments)
+        settings = build_settings(arguments)
         _check_whole(settings, arguments.beneath)
         result, drained = asyncio.run(_by_hand(arguments, settings, rate, tables, view))
     if not result.stats and not arguments.quiet:

@@ -11,14 +11,14 @@ import sys
 from collections.abc import AsyncIterator, Callable, Collection, Mapping
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from crawler.base.disk import Expendable, read_regular
 from crawler.base.faults import UserFault
 from crawler.base.memory import is_limited
 from crawler.base.say import keep_stdout, say
 from crawler.base.settings.load import SettingsError, settings_from
-from crawler.base.settings.parts import DashboardSettings, PartitionSettings, SeenSettings, Settings
+from crawler.base.settings.parts import PartitionSettings, SeenSettings, Settings
 from crawler.base.settings.sites import Sites
 from crawler.cli.command_words import store_command
 from crawler.cli.contact import is_unsaid, warned
@@ -47,8 +47,7 @@ from crawler.job.last_command import COMMAND
 from crawler.job.run_settings import read_run
 from crawler.seen.exact.seen import check_room
 from crawler.seen.filters import FilterError
-from crawler.service.dashboard.access import Access
-from crawler.service.dashboard.token import access_of, spoken_of
+from crawler.service.dashboard.token import access_of
 from crawler.service.facade import Result
 from crawler.service.notices import webhook_url
 from crawler.service.reloading import Configuration, ConfigurationError
@@ -304,7 +303,7 @@ def _options(
         getattr(arguments, "records_to", None),
         UserCode() if hooks is None else hooks.code,
         partial(_begin, arguments, hooks),
-        announce=_announcing(arguments),
+        opening=_opening(arguments.job) if arguments.open else None,
         kept_open=_kept_open(arguments.job) if arguments.keep_open else None,
     )
 
@@ -323,17 +322,10 @@ def _begin(arguments: argparse.Namespace, hooks: Hooks | None, run: Run) -> None
         hooks.begin(run)
 
 
-def _announcing(arguments: argparse.Namespace) -> Callable[[DashboardSettings, Access, str], list[str]]:
-    """Return the function that announces the dashboard. With ``--open`` it also opens the page."""
-    announce = getattr(arguments, "announce", spoken_of)
+def _opening(job: Path) -> Callable[[str], object]:
+    from crawler.cli.browser import open_in_browser  # noqa: PLC0415, few crawls are to open one
 
-    def opening(settings: DashboardSettings, access: Access, address: str) -> list[str]:
-        from crawler.cli.browser import open_in_browser  # noqa: PLC0415, few crawls are to open one
-
-        open_in_browser(access.link(address), arguments.job)
-        return cast("list[str]", announce(settings, access, address))
-
-    return opening if arguments.open else announce
+    return partial(open_in_browser, directory=job)
 
 
 def take_standard_output(arguments: argparse.Namespace) -> None:

@@ -8,7 +8,6 @@ from functools import partial
 
 from msgspec import Struct
 
-from crawler.base.kv import Batch, Family
 from crawler.base.settings.parts import Settings
 from crawler.base.settings.sites import Sites
 from crawler.engine.archiving import Archive
@@ -23,7 +22,7 @@ from crawler.engine.retry_after import parse_retry_after
 from crawler.engine.robots_redirect import RobotsRedirect
 from crawler.frontier.host_closed import HostClosed
 from crawler.frontier.jitter import jitter
-from crawler.frontier.lease import Lease, RobotsKnown, RobotsLater, SideRequestDone
+from crawler.frontier.lease import Lease, RobotsLater, SideRequestDone
 from crawler.frontier.politeness import JITTER, cut_retry_after
 from crawler.frontier.request_outcome import FailureClass, RequestOutcome
 from crawler.frontier.retries import retry_wait, tries_of
@@ -171,8 +170,9 @@ class RobotsVisits:
             self._come_back(lease, proxy_wait(settings.retry, host.name), now)  # the proxy failed, not the host
             return
         if terms is not None:
+            kept = await self._kept(result, now)
             await self._job.room()
-            self._terms(lease, terms[0], href, result, now)
+            self._terms(lease, terms[0], href, result, kept, now)
             return
         if isinstance(result.answer, Failure) and result.answer.refusal is not None:
             await self._job.room()
@@ -209,7 +209,7 @@ class RobotsVisits:
             charged = charged if isinstance(stated, Unreadable) else stated
         return charged
 
-    def _terms(self, lease: Lease, kind: TermsFile, href: str, result: RobotsResult, now: float) -> None:
+    def _terms(self, lease: Lease, kind: TermsFile, href: str, result: RobotsResult, kept: Kept, now: float) -> None:
         """End the lease with what a file with terms says, or with the time of the next try."""
         name, answer, failure = lease.host.name, result.answer, request_outcome(result.answer).failure
         request, rules = self._charged(result, failure, now), Rules()
@@ -223,13 +223,8 @@ class RobotsVisits:
             if why is not None:
                 log.warning("%s: its %s is not read: %s", name, kind, why)
         robots, stored = self._cache.with_terms(name, {kind: rules})
-        known = RobotsKnown(robots.asked_at + self._cache.ttl(robots), robots.crawl_delay, request)
-
-        def end(batch: Batch) -> None:
-            batch.put(Family.ROBOTS, name.encode("ascii"), stored)
-            self._job.frontier.finish(lease, known, now, batch)
-
-        self._job.change_hosts(end)
+        until = robots.asked_at + self._cache.ttl(robots)
+        self._job.robots_known(lease, RobotsAnswer(stored, until, robots.crawl_delay, request, kept=kept), now)
         self._cache.forget(name)
 
     async def _kept(self, result: RobotsResult, now: float) -> Kept:

@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from crawler.base.settings.parts import PolitenessSettings, RetrySettings
 from crawler.frontier.host import Host, decode_host, stored_host
+from crawler.frontier.host_status import RETRIES, next_time_of
 from crawler.frontier.politeness import HoldReason, gap
 from crawler.frontier.tries_ahead import Pace, Troubles, slowed, until_given_up
 from crawler.url.urls.domain import registrable_domain
@@ -38,7 +39,8 @@ class HostTime(Struct, frozen=True):
 
 
 class Work(Struct, frozen=True):
-    """The pending work of a host: ``size`` URLs from ``next_time`` (seconds since 1970), which ``reason`` set.
+    """The pending work of a host: ``size`` URLs from ``next_time`` (seconds since 1970). ``reason`` is why it waits,
+    empty if only for its gap.
 
     ``address`` is None if unknown. ``troubles`` is None if it has had none. ``grows`` and ``deep`` come from its tally.
     """
@@ -49,7 +51,7 @@ class Work(Struct, frozen=True):
     crawl_delay: float | None
     latency: float | None
     address: str | None = None
-    reason: HoldReason = HoldReason.NONE
+    reason: str = ""
     troubles: Troubles | None = None
     grows: bool = False
     deep: str = ""
@@ -57,15 +59,15 @@ class Work(Struct, frozen=True):
     @classmethod
     def of(cls, host: Host) -> Work:
         known, queue = host.politeness, host.queue
-        # If nothing else waits, the host is requested when the first retry is due.
+        next_time = next_time_of(host)
         return cls(
             host.name,
             queue.size,
-            max(known.next_time, queue.retry_at) if queue.only_retries else known.next_time,
+            next_time,
             known.crawl_delay,
             known.latency,
             known.address,
-            known.hold_reason,
+            RETRIES if next_time > known.next_time else _words(known.hold_reason),
             Troubles.of(host),
             host.tally.grows,
             host.tally.deep,
@@ -87,8 +89,12 @@ class Work(Struct, frozen=True):
             found.next_time,
             None if delay < 0 else delay,
             None if latency < 0 else latency,
-            reason=HoldReason(found.reason),
+            reason=_words(HoldReason(found.reason)),
         )
+
+
+def _words(reason: HoldReason) -> str:
+    return "" if reason.is_gap else reason.words
 
 
 def pace(crawl_delay: float | None, latency: float | None, settings: PolitenessSettings) -> float:
@@ -103,7 +109,7 @@ def time_of(work: Work, now: float, settings: PolitenessSettings, retry: RetrySe
     """Return the time of a single host, from ``now`` (seconds since 1970) on."""
     known = Pace(gap(work.crawl_delay, settings)[0], work.latency)
     more = slowed(work.troubles, known, settings, retry)
-    wait, reason = max(0.0, work.next_time - now), "" if work.reason.is_gap else work.reason.words
+    wait, reason = max(0.0, work.next_time - now), work.reason
     if not work.size:
         return HostTime(work.name, 0, known.each(settings.per_host), 0.0)
     if more is None:

@@ -69,6 +69,12 @@ class Signer:
         wanted = (self._always or authority in self._asking) and self._key() is not None
         return partial(self.headers, authority) if wanted else None
 
+    def signs(self, authority: str, *, known: bool) -> bool:
+        """Return whether the host asks for signatures. ``known``: it did in an earlier run."""
+        if known:
+            self._asking.setdefault(authority, "")
+        return authority in self._asking
+
     def headers(self, authority: str) -> dict[str, str]:
         """Return the signature headers of a request that is sent now."""
         key, nonce = self._key(), self._asking.get(authority, "")

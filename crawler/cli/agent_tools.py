@@ -29,7 +29,7 @@ from crawler.inspect.crawl_partitions import crawl_partitions, holds_any
 from crawler.inspect.crawl_reader import stats_of
 from crawler.inspect.explanation import explain_in
 from crawler.inspect.link_verdict import Result
-from crawler.inspect.page_texts import page_text, search_texts
+from crawler.inspect.page_texts import row_of_page, search_texts
 from crawler.job.directory import LAUNCH_LOG, LAUNCH_SEEDS, check_vacant, holds_job
 from crawler.job.job_lock import lock_holder
 from crawler.job.run_settings import read_run
@@ -188,9 +188,8 @@ async def _state_of(directory: Path) -> Answer:
 
 
 class Tool(Struct, forbid_unknown_fields=True):
-    """``of_web``: the answer contains texts from web pages. ``changes``: the tool does more than read."""
+    """``changes``: the tool does more than read."""
 
-    of_web: ClassVar[bool] = True
     changes: ClassVar[bool] = False
 
     async def run(self, crawls: Crawls) -> Answer:
@@ -205,7 +204,6 @@ class Crawl(Tool):
     The same call with the same name resumes a crawl that was stopped or killed, or reached a limit (raise max_pages to
     get more); no finished page is fetched again, and new seeds are added."""
 
-    of_web = False
     changes = True
     seeds: Annotated[list[str], Meta(min_length=1, max_length=MOST_SEEDS, description="URLs to start from.")]
     name: Annotated[str, Meta(description="Name for the crawl (default: the host of the first seed).")] | None = None
@@ -225,7 +223,6 @@ class Status(Tool):
     """State and counts of a crawl, running or not: URLs by outcome, pages by status, pending URLs, what limits and
     robots.txt left out. Without a name: all crawls, and whether they run."""
 
-    of_web = False
     name: Name | None = None
     wait: Wait = 0
 
@@ -240,7 +237,6 @@ class Status(Tool):
 class Stop(Tool):
     """Stop a running crawl. Nothing is lost: `crawl` with the same name resumes it."""
 
-    of_web = False
     changes = True
     name: Name
 
@@ -279,8 +275,8 @@ class Read(Tool):
     offset: Offset = 0
 
     async def run(self, crawls: Crawls) -> Answer:
-        text, row = await asyncio.to_thread(page_text, crawls.place(self.name), self.url)
-        end = self.offset + self.limit
+        row = await asyncio.to_thread(row_of_page, crawls.place(self.name), self.url)
+        text, end = str(row["text"]), self.offset + self.limit
         facts: dict[str, Any] = {key: row.get(key) for key in ("url", "title", "fetched_at")}
         facts |= {"characters": len(text), "next_offset": end if len(text) > end else None}
         return Answer(facts, text[self.offset : end])

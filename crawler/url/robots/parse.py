@@ -3,7 +3,7 @@
 A group belongs to the agents on the lines directly above its rules. Groups of one agent are merged. ``*`` counts only
 if no group names the crawler. Sitemap, Crawl-delay and unknown lines neither end a list of agents nor start a group
 (RFC 9309, 2.2.4; Google does the same); a Crawl-delay counts for the agents above it. Statements of consent belong to a
-group like rules do (``crawler.url.consent.robots_lines``). Only lines that concern this crawler are kept. Time and
+group like rules do (``crawler.url.consent.statements``). Only lines that concern this crawler are kept. Time and
 memory are linear in the bytes read, which are bounded.
 """
 
@@ -16,8 +16,7 @@ import sys
 from enum import StrEnum
 from typing import NamedTuple
 
-from crawler.url.consent.robots_lines import PathStatements, robots_statements
-from crawler.url.consent.statements import NOTHING_STATED, Stated
+from crawler.url.consent.statements import NOTHING_STATED, PathStatements, Stated, robots_statements
 from crawler.url.robots.path_patterns import Patterns
 
 LINE_BYTES = 16_664  # maximum line length, as in Google's parser: eight times the longest URL of some browsers

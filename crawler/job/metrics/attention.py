@@ -60,8 +60,9 @@ def _of_the_run(stats: Mapping[str, Any]) -> Iterator[Need]:
     if nothing := nothing_fetched(stats):
         act = "The events show the reason. Correct the seeds or the settings, and run the crawl again."
         yield Need("nothing-fetched", nothing, "Nothing was fetched", act)
-    elif stats.get("state") == "stopped" and stats.get("urls_admitted") and not stats.get("pages_fetched"):
-        text = f"no page was fetched, and {counted(stats['retries'], 'request')} failed before it stopped"
+    elif stats.get("state") == "stopped" and not stats.get("pages_fetched"):
+        failed = f": {counted(stats['retries'], 'request')} failed" if stats.get("retries") else ""
+        text = f"no page was fetched before it stopped{failed}"
         act = "Run the same command to resume. The tab Hosts shows which hosts do not answer."
         yield Need("nothing-fetched", text, "Nothing was fetched so far", act)
     if stats.get("stopped_by") == KILLED:

@@ -60,7 +60,7 @@ def run(arguments: argparse.Namespace) -> int:
     recrawl = {**_QUICK["recrawl"], "enabled": not arguments.once}
     arguments.beneath = {**_QUICK, **(_SMALL if usual else {}), "recrawl": recrawl}
     crawl.take_standard_output(arguments)
-    settings, _ = crawl.build_settings(arguments, (STATE, f"{STATE}.part"))
+    settings = crawl.build_settings(arguments, (STATE, f"{STATE}.part"))
     try:
         directory.mkdir(parents=True, exist_ok=True)
     except OSError as error:

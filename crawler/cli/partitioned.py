@@ -20,7 +20,7 @@ from crawler.base.carrier.local_server import LocalServer
 from crawler.base.carrier.memory_carrier import MemoryCarrier
 from crawler.base.carrier.open_carrier import open_carrier
 from crawler.base.carrier.verbs import Carrier
-from crawler.base.clock import SteadyClock
+from crawler.base.clock import SteadyClock, boot_time
 from crawler.base.disk import RealDisk, private_opener
 from crawler.base.same_program import words_of
 from crawler.base.say import say
@@ -31,9 +31,8 @@ from crawler.cli.browser import open_in_browser
 from crawler.cli.exit_codes import Exit, FailedError, UsageError
 from crawler.cli.named_seeds import NamedSeeds
 from crawler.cli.options import STDOUT
-from crawler.cli.reporting import report_end, shown_run, way_on, write_after
+from crawler.cli.reporting import finish, report_end, shown_run, way_on
 from crawler.cluster.agreement import check_present, joined, keep_present, shared_tables
-from crawler.cluster.claims import boot_time
 from crawler.cluster.crawl_directory import partitions_of
 from crawler.cluster.drain_file import is_asked
 from crawler.cluster.settings_file import keep_settings
@@ -103,8 +102,8 @@ def run_partitioned(arguments: argparse.Namespace, configuration: Configuration,
     fail_on_limit = configuration.settings.crawl.fail_on_limit
     code = report_end(result, directory, arguments.quiet, fail_on_limit, outcome.drained)
     if code in (Exit.OK, Exit.INTERRUPTED) and _has_last_word(directory, configuration.settings):
-        return Exit.FAILED
-    return write_after(arguments, configuration.settings, code) if stats else code
+        code = Exit.FAILED
+    return finish(arguments, configuration.settings, result, code)
 
 
 def _has_last_word(directory: Path, settings: Settings) -> bool:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from functools import partial
 
+from crawler.base.processes import cores
 from crawler.base.settings.load import Source
 from crawler.base.settings.parts import HookSettings, Settings
 from crawler.engine.hooks.answers import Answered
@@ -121,6 +121,6 @@ def _on_page(hook: Hook, settings: HookSettings, concurrency: int) -> OnPage:
     makes: Callable[[NamedCode], PageCalls[Answered]] = PageLoop if hook.code.is_async else PageThreads
     workers = concurrency
     if settings.on_page_in == "process" and not hook.code.is_async:
-        workers = len(os.sched_getaffinity(0))
+        workers = cores()
         makes = partial(PageProcesses, processes=workers)
     return OnPage(hook, makes(hook.code), settings, workers)

@@ -2,11 +2,15 @@
 
 It loads no other resources, and its policy forbids all scripts except the one that draws its charts, whatever text the
 page contains. It uses the terms of the dashboard.
+
+Text is escaped by construction: only values returned by ``element`` and ``joined`` are markup. Titles, URLs and
+messages come from the web: characters that are not printable, or that change the direction of text, are escaped.
 """
 
 from __future__ import annotations
 
 import hashlib
+import html
 import json
 import re
 from base64 import b64encode
@@ -19,7 +23,7 @@ from typing import Any, NamedTuple
 from msgspec import Struct
 
 from crawler.base.figures import count, counted, duration, size
-from crawler.inspect.export.markup import Child, Markup, element, joined
+from crawler.base.printable import printable
 from crawler.job.metrics.sentences import need_browser, trust
 from crawler.job.records import Outcome
 from crawler.job.survey.survey import BROKEN_KINDS, COLUMNS, Row, Survey
@@ -41,6 +45,44 @@ _CHART_NAMES = {
     "failures": "Failures by kind",
     "memory": "Memory",
 }
+
+_VOID = frozenset({"meta"})
+
+
+class Markup(str):
+    """Text that is already HTML."""
+
+    __slots__ = ()
+
+
+Child = str | int | None
+
+
+def _text_of(value: Child) -> Markup:
+    """Return the HTML of a value: markup unchanged, text escaped, nothing for None, numbers with commas."""
+    if value is None:
+        return Markup()
+    if isinstance(value, Markup):
+        return value
+    return Markup(html.escape(f"{value:,}" if isinstance(value, int) else printable(value)))
+
+
+def element(tag: str, /, *children: Child, **attributes: str | int | float | None) -> Markup:
+    """Return an element. In an attribute's name, a trailing ``_`` is dropped and others become hyphens; the value None
+    omits it."""
+    given = "".join(
+        f' {key.rstrip("_").replace("_", "-")}="{html.escape(printable(str(value)))}"'
+        for key, value in attributes.items()
+        if value is not None
+    )
+    if tag in _VOID:
+        return Markup(f"<{tag}{given}>")
+    return Markup(f"<{tag}{given}>{joined(*children)}</{tag}>")
+
+
+def joined(*children: Child) -> Markup:
+    """Return the concatenated HTML of the children."""
+    return Markup("".join(map(_text_of, children)))
 
 
 class Report(Struct, frozen=True):

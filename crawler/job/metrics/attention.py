@@ -63,7 +63,7 @@ def _of_the_run(stats: Mapping[str, Any]) -> Iterator[Need]:
     elif stats.get("state") == "stopped" and not stats.get("pages_fetched"):
         failed = f": {counted(stats['retries'], 'request')} failed" if stats.get("retries") else ""
         text = f"no page was fetched before it stopped{failed}"
-        act = "Run the same command to resume. The tab Hosts shows which hosts do not answer."
+        act = "The events show the reason. Run the same command to resume."
         yield Need("nothing-fetched", text, "Nothing was fetched so far", act)
     if stats.get("stopped_by") == KILLED:
         act = "Run the same command to resume."

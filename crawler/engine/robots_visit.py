@@ -300,7 +300,7 @@ class RobotsVisits:
         counters, robots, rules = self._job.counters, known.robots, known.robots.rules
         if rules.cut:
             counters.robots_cut += 1
-            log.warning("%s: robots.txt is read in part: %s", name, "; ".join(cut.words for cut in rules.cut))
+            log.warning("%s: robots.txt is read in part: %s", name, "; ".join(rules.cut))
         if robots.copy_of is not None:
             counters.robots_stale += 1
             if not known.stands_in:

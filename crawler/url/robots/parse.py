@@ -49,24 +49,12 @@ class RobotsRecordError(ValueError):
 
 
 class Cut(StrEnum):
-    """The part of a robots.txt that was left out."""
+    """The part of a robots.txt that was left out, in words."""
 
-    BYTES = "bytes"  # bytes beyond the size limit
-    LINES = "lines"  # the rest of overlong lines
-    PATTERNS = "patterns"  # patterns with ``*`` beyond their budget
-    SITEMAPS = "sitemaps"
-
-    @property
-    def words(self) -> str:
-        return _CUT[self]
-
-
-_CUT = {
-    Cut.BYTES: "it is longer than 500 KiB",
-    Cut.LINES: f"lines are cut at {LINE_BYTES:,} bytes",
-    Cut.PATTERNS: "it has more patterns with * than can be matched in time",
-    Cut.SITEMAPS: f"it lists more than {SITEMAPS_MOST:,} sitemaps",
-}
+    BYTES = "it is longer than 500 KiB"
+    LINES = f"lines are cut at {LINE_BYTES:,} bytes"
+    PATTERNS = "it has more patterns with * than can be matched in time"
+    SITEMAPS = f"it lists more than {SITEMAPS_MOST:,} sitemaps"
 
 
 class RobotsRules:

@@ -276,7 +276,7 @@ class RobotsCache:
         """Parse a stored record. Raises RobotsRecordError."""
         record = _read(stored)
         robots = self._rules(record)
-        stated = RobotsRules(None, said=((), None, terms_statements(record.terms)))
+        stated = RobotsRules(None, statements=terms_statements(record.terms))
         return replace(robots, terms=record.terms, by_terms=stated) if record.terms else robots
 
     def _rules(self, record: _Record) -> Robots:

@@ -96,15 +96,11 @@ def reserved(value: str, source: str) -> Stated:
     return _of(_RESERVED.get(value.strip(), {}).items(), source)
 
 
-def tdm_metas(metas: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
-    """Return the TDMRep ``meta`` elements, with their names in lower case."""
-    return [(name.lower(), content) for name, content in metas if name[:4].lower() == "tdm-"]
-
-
-def of_metas(metas: Iterable[tuple[str, str]]) -> Stated:
-    """Return the statements in these elements."""
-    found = [content for name, content in metas if name == _RESERVATION]
-    return stricter(*(reserved(content, f"meta {_RESERVATION}") for content in found[:_VALUES]))
+def of_metas(metas: Iterable[tuple[str, str]]) -> tuple[Stated, str | None]:
+    """Return the statements in the ``meta`` elements of TDMRep, and the URL of the terms."""
+    found = [(name.lower(), content) for name, content in metas if name[:4].lower() == "tdm-"]
+    values = [content for name, content in found if name == _RESERVATION][:_VALUES]
+    return stricter(*(reserved(value, f"meta {_RESERVATION}") for value in values)), dict(found).get(POLICY)
 
 
 def of_directives(names: Iterable[str], source: str, now: float, *, image: bool = False) -> Stated:

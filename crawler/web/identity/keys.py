@@ -24,7 +24,6 @@ SIZE = 32  # bytes of a seed, and of a public key
 DAY = 86_400
 LIFETIME = 365 * DAY  # seconds
 ALWAYS = 2**53  # the end of a key without ``exp``
-_NONCE = 24  # bytes
 _FILE_MOST = 2**20  # bytes
 _OTHERS = stat.S_IRWXG | stat.S_IRWXO
 
@@ -126,11 +125,6 @@ def check_library() -> None:
         import nacl.signing  # noqa: F401, PLC0415
     except ImportError as error:
         raise SettingsError("signed requests need PyNaCl: pip install pynacl") from error
-
-
-def new_nonce() -> str:
-    """Return a random text that makes a signature unique."""
-    return encoded(entropy.random_bytes(_NONCE))
 
 
 def encoded(data: bytes) -> str:

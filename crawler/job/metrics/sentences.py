@@ -148,7 +148,7 @@ def working(stats: Mapping[str, Any]) -> dict[str, str]:
     state, pending, flying = stats.get("state"), stats.get("urls_pending") or 0, stats.get("urls_in_flight") or 0
     pages = stats.get("pages_per_second")
     if stats.get("paused"):
-        mark = "wait" if stats.get("paused_by") in PLANNED else "bad"
+        mark = "wait" if stats.get("paused_by") in (*PLANNED, "user") else "bad"
         return {"mark": mark, "text": _sentence(str(stats["paused"]))}
     match state:
         case "running" if fresh := kept_fresh(stats):

@@ -25,7 +25,7 @@ MODULES: dict[str, str] = {
         urls.canonicaliser
         robots.path_patterns robots.directives
         refusal.addresses refusal.own_rules
-        consent.statements consent.robots_lines consent.terms robots.parse
+        consent.statements consent.terms robots.parse
         scope.modes scope.globs scope.patterns scope.url_sites scope.boundary scope.bounds scope.priority_rules
         scope.rule_faults scope.store_choice
     """,
@@ -54,7 +54,7 @@ MODULES: dict[str, str] = {
         browser.page_budget browser.rendered browser.asked browser.http_cache browser.engines browser.pipe
         browser.tab browser.process
         browser.lightpanda browser.browser
-        identity.keys identity.key_file identity.signatures identity.directory identity.signer
+        identity.keys identity.signatures identity.directory identity.signer
         fetch.late_authorities
         fetch.outcome fetch.body_memory fetch.content_coding fetch.capture fetch.lenient fetch.patience
         fetch.secret

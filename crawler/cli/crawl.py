@@ -26,7 +26,7 @@ from crawler.cli.damaged_job import job_error_text
 from crawler.cli.exit_codes import UsageError
 from crawler.cli.help_text import CRAWL_EXAMPLES, examples
 from crawler.cli.named_seeds import NamedSeeds
-from crawler.cli.options import COMMAND_LINE, DEFAULT_JOB, STDOUT, Giver, add_crawl_options, given_flag, settings_tables
+from crawler.cli.options import COMMAND_LINE, DEFAULT_JOB, STDOUT, Giver, add_crawl_options, settings_tables
 from crawler.cli.reporting import (
     NO_HOOKS,
     hooks_of,
@@ -41,7 +41,7 @@ from crawler.engine.seeds import AwaitedSeeds
 from crawler.engine.user_code import UserCode
 from crawler.job.crawl_file import check_whole, holds_crawl
 from crawler.job.directory import JobError, check_vacant, holds_job
-from crawler.job.identity import FixedSettingError, check_shape, over_shape, shaping_of
+from crawler.job.identity import check_shape, over_shape, shaping_of
 from crawler.job.job import Job
 from crawler.job.last_command import COMMAND
 from crawler.job.run_settings import read_run
@@ -125,7 +125,7 @@ def build_settings(
     directory: Path = arguments.job
     try:
         settings = settings_from(over_shape(directory, tables), source)
-        _check_fixed(arguments, settings, giver)
+        check_shape(directory, shaping_of(settings))
         Canonicaliser(settings.canonical.rules)
         for fault in rule_faults(settings):
             place = settings.places.get(fault.place[:3], source.at(*fault.place))
@@ -167,24 +167,6 @@ def _check_engine(settings: Settings) -> None:
     except EngineFault as error:
         where = " ([browser] in --config FILE), only in a container that protects the machine"
         raise UsageError(f"{error}{where if 'no_sandbox' in str(error) else ''}") from error
-
-
-def _check_fixed(arguments: argparse.Namespace, settings: Settings, giver: Giver) -> None:
-    """Raise JobError if the job has other shaping settings. If the job has, or lacks, an optional setting, the message
-    names what to leave out: the flag, or the line of the file."""
-    try:
-        check_shape(arguments.job, shaping_of(settings))
-    except FixedSettingError as error:
-        if not isinstance(error.kept, bool):
-            raise
-        place = (error.table, error.key)
-        named = given_flag(arguments, place, giver)
-        named = named or f"{error.table}.{error.key} ({settings.places.get(place, giver.place)})"
-        has = f"{'a' if error.kept else 'no'} {error.key.replace('_', ' ')}"
-        raise JobError(
-            f"{error.directory}: this job has {has}, which cannot change after the crawl started: leave out {named}",
-            new_job=True,
-        ) from error
 
 
 def _beneath(arguments: argparse.Namespace) -> Tables:

@@ -309,17 +309,6 @@ def settings_tables(
     return lay_flags_over(arguments.config, given, read, giver)
 
 
-def given_flag(arguments: argparse.Namespace, place: tuple[str, str], giver: Giver) -> str | None:
-    """Return the flag that set the table's key, as it was given; None if none did."""
-    for flag, (table, key, _) in FLAGS.items():
-        name = flag.removeprefix("--")
-        if (table, key) == place and name.replace("-", "_") in vars(arguments):
-            if giver is not COMMAND_LINE:
-                return giver.of_flag(flag)
-            return f"--no-{name}" if getattr(arguments, name.replace("-", "_")) is False else flag
-    return None
-
-
 def lay_flags_over(
     config: Path | None,
     given: Mapping[str, tuple[str, str, Any]],

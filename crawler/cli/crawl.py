@@ -20,13 +20,12 @@ from crawler.base.say import say
 from crawler.base.settings.load import SettingsError, settings_from
 from crawler.base.settings.parts import DashboardSettings, PartitionSettings, SeenSettings, Settings
 from crawler.base.settings.sites import Sites
-from crawler.cli.command_words import store_command
 from crawler.cli.contact import is_unsaid, warned
 from crawler.cli.damaged_job import job_error_text
 from crawler.cli.exit_codes import UsageError
 from crawler.cli.help_text import CRAWL_EXAMPLES, examples
 from crawler.cli.named_seeds import NamedSeeds
-from crawler.cli.options import COMMAND_LINE, DEFAULT_JOB, STDOUT, Giver, add_crawl_options, settings_tables
+from crawler.cli.options import COMMAND_LINE, DEFAULT_JOB, STDOUT, Giver, add_crawl_options, settings_tables, words_of
 from crawler.cli.reporting import (
     NO_HOOKS,
     hooks_of,
@@ -43,7 +42,7 @@ from crawler.job.crawl_file import check_whole, holds_crawl
 from crawler.job.directory import JobError, check_vacant, holds_job
 from crawler.job.identity import check_shape, over_shape, shaping_of
 from crawler.job.job import Job
-from crawler.job.last_command import COMMAND
+from crawler.job.last_command import COMMAND, LastCommand, write_command
 from crawler.job.run_settings import read_run
 from crawler.seen.exact.seen import check_room
 from crawler.seen.filters import FilterError
@@ -303,6 +302,15 @@ def _begin(arguments: argparse.Namespace, hooks: Hooks | None, run: Run) -> None
         store_command(arguments, run)
     if hooks is not None:
         hooks.begin(run)
+
+
+def store_command(arguments: argparse.Namespace, run: Run) -> None:
+    """Store the command of a run in its job, so that a dashboard can start it again. Raises OSError."""
+    seeds = getattr(arguments, "seed_words", None)
+    if seeds is None:
+        return  # the demo: its site ends with the process
+    command = LastCommand.of(seeds, words_of(arguments), Path.cwd(), run.job.directory)
+    write_command(run.job.disk, run.job.directory, command)
 
 
 def _announcing(arguments: argparse.Namespace) -> Callable[[DashboardSettings, Access, str], list[str]]:

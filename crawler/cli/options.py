@@ -11,6 +11,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from crawler.base.settings.leaving import secret_reference
 from crawler.base.settings.load import Source, check_tables, nearest, one_table_each
 from crawler.base.settings.parts import (
     EMBEDDED,
@@ -351,3 +352,32 @@ def _read(path: Path, read: Callable[[Path], bytes]) -> tuple[MutableTables, str
         raise UsageError(f"configuration file {path}: {error}") from error
     check_tables(tables, FileSource(f"configuration file {path}", text, {}))
     return one_table_each(tables), text
+
+
+# -- the command line of a crawl, as words that start it again ---------------------------------------------------------
+
+
+def words_of(arguments: argparse.Namespace) -> tuple[str, ...]:
+    """Return the given flags as words of a command line, without the flag for the job's directory, and without the URL
+    of a webhook (which may be a secret) unless it is a reference."""
+    given = vars(arguments)
+    words = list[str]()
+    for flag, (_, _, options) in FLAGS.items():
+        name = flag.removeprefix("--").replace("-", "_")
+        if name in given and (flag != "--notify" or secret_reference(given[name]) is not None):
+            words += flag_words(flag, given[name], options)
+    words += [f"--{name}={given[name]}" for name in ("config", "parquet") if given.get(name) is not None]
+    return tuple(words)
+
+
+def flag_words(flag: str, value: Any, options: Mapping[str, Any]) -> list[str]:
+    """Return the words for a flag with this value. ``options`` are those of the flag in ``FLAGS``."""
+    match options.get("action"):
+        case "store_true":
+            return [flag] if value else []
+        case "append":
+            return [f"{flag}={each}" for each in value]
+    if flag == "--output":
+        value = ",".join(name for name in value if name != STDOUT)
+        return [f"{flag}={value}"] if value else []
+    return [f"{flag}={value}"]

@@ -46,7 +46,7 @@ from crawler.seen.filters import (
 )
 from crawler.seen.filters import load_seen as load_filter
 from crawler.seen.filters import make_seen as make_filter
-from crawler.seen.filters.memory_budget import Room, planned_parameters
+from crawler.seen.filters.planning import Room, planned_parameters
 from crawler.seen.slices.digests import list_keys
 
 ROW_COUNT = b"seen-count"  # key of the stored number of rows

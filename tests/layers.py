@@ -110,10 +110,11 @@ MODULES: dict[str, str] = {
         crawl_partitions known_urls explanation record_stream record_choice survey_reader crawl_reader
         crawl_tail
         export.columns job_view
+        export.kept_parts
         integrity.finding integrity.part_reader integrity.inventory
         integrity.url_marks integrity.output_files integrity.rebuild
         integrity.verifier integrity.crawl_verifier integrity.repairer
-        export.refused export.last_records export.kept_parts export.beside
+        export.refused export.last_records export.beside
         export.tables
         export.parquet export.query export.markdown export.report_page
         export.job_report export.csv_file

@@ -15,7 +15,8 @@ from pathlib import Path
 from crawler.base.disk import Disk, make_private_directory
 from crawler.base.kv import Batch, Family, Reader
 from crawler.base.settings.parts import OUTPUTS
-from crawler.inspect.integrity.part_reader import PartReader, path_of, positions_of
+from crawler.inspect.export.kept_parts import path_of, positions_of
+from crawler.inspect.integrity.part_reader import PartReader
 from crawler.job.output import record_of
 from crawler.job.output.appended_file import AppendedFile
 from crawler.job.output.outputs import FORMS, empty

@@ -10,7 +10,8 @@ MODULES: dict[str, str] = {
     "base": """
         faults native_switch named_stream printable units
         settings.leaving settings.hours settings.match settings.parts settings.timetable settings.sites
-        settings.load settings.live
+        settings.removed settings.load
+        settings.live
         kv clock entropy memory figures native same_program parent_death
         processes.frames processes.child processes.forker processes.fair_line processes.lane
         disk.failpoints disk.full disk.private disk.regular disk.expendable disk.files

@@ -81,11 +81,6 @@ class Chunk(NamedTuple):
     steps: Sequence[Step]
 
     @property
-    def follows(self) -> Mark:
-        """The state before the steps."""
-        return Mark(self.base, self.first - 1)
-
-    @property
     def reaches(self) -> Mark:
         """The state after the steps."""
         return Mark(self.line, self.first - 1 + len(self.steps))

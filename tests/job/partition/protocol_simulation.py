@@ -22,7 +22,6 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Any, TypeVar
 
-from crawler.base.carrier.memory_carrier import Holdings
 from crawler.base.carrier.verbs import START, CarrierError, Position, StaleEpochError, decoded, encoded
 from crawler.base.kv import Batch, Family
 from crawler.cluster.claims import ASKED, HELD, name_of, names_of
@@ -35,6 +34,7 @@ from crawler.job.partition.placement import Placement
 from crawler.job.partition.router import PartitionRouter
 from crawler.job.receiving import EPOCH, Receipt, decode_epoch, encode_epoch, read_content
 from crawler.url.urls.canonicaliser import Canonical
+from tests.holdings import LosingHoldings
 from tests.memory_store import MemoryStore
 
 T = TypeVar("T")
@@ -458,7 +458,7 @@ class World:
         self.seed = next(iter(self.web))
         self.widens = {page for page in self.web if chance.random() < 0.05}
         self.placement = Placement(SECRET, chance.randint(2, 4))
-        self.holdings = Holdings(incarnation="0")
+        self.holdings = LosingHoldings(incarnation="0")
         self.late: list[tuple[float, Callable[[], Any]]] = []
         self.witness, self.disks = Witness(), defaultdict[int, Disk](Disk)  # of all partitions
         self.now = 0.0
@@ -660,7 +660,7 @@ class State(Enum):
     ENDED = auto()
 
 
-def roll_back(holdings: Holdings, copied: dict[str, Any]) -> None:
+def roll_back(holdings: LosingHoldings, copied: dict[str, Any]) -> None:
     """Let a carrier hold what it held when that was copied. Positions of entries that it has lost are unknown to it."""
     born = holdings.__dict__["_born"]
     holdings.__dict__.update(copied, _born=born)

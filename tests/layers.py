@@ -83,10 +83,10 @@ MODULES: dict[str, str] = {
         survey.record_kinds survey.top_rows survey.path_map survey.survey
         metrics.events metrics.history metrics.even_counts metrics.prometheus metrics.sentences
         metrics.attention metrics.crawl_history metrics.pooled_stats
-        store.symlink_overlay store.closed_copy store.wal store.store_budget
+        store.copies store.wal store.store_budget
         store.rocks store.readable_copy
         checkpoint.envelope checkpoint.generations checkpoint.renewal
-        output.seekable_zstd output.record_text output.appended_file output.jsonl output.rotated_files
+        output.seekable_zstd output.record_text output.appended_file output.rotated_files
         output.page_files output.record_reader output.body_files output.outputs output.changes output.finished
         output.reverse_reader output.markdown_names
         partition.placement partition.messages partition.link_batch_codec

@@ -17,6 +17,7 @@ from typing import Protocol
 
 from crawler.base.disk.failpoints import failpoint
 from crawler.base.disk.private import PRIVATE_FILE
+from crawler.base.named_stream import naming
 
 # Errors of file systems that cannot hard-link a file; it can be copied instead.
 CANNOT_LINK = frozenset({errno.EXDEV, errno.EPERM, errno.EMLINK, errno.ENOTSUP, errno.ENOSYS})
@@ -105,7 +106,7 @@ class RealFile:
     """An open file of the operating system."""
 
     def __init__(self, path: Path, flags: int) -> None:
-        self._path = path  # path used to open it, for errors
+        self._name = str(path)  # in errors: system calls on an open file leave it out
         self._fd = os.open(path, flags | os.O_CLOEXEC, PRIVATE_FILE)
         self._appends = False  # while this is set, Linux writes at the end, regardless of the offset
 
@@ -114,33 +115,27 @@ class RealFile:
 
     def pread(self, size: int, offset: int) -> bytes:
         pieces: list[bytes] = []
-        try:
+        with naming(self._name):
             while size > 0 and (piece := os.pread(self._fd, size, offset)):
                 pieces.append(piece)
                 size -= len(piece)
                 offset += len(piece)
-        except OSError as error:
-            raise self._named(error) from None
         return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
     def pwrite(self, data: bytes, offset: int) -> None:
-        try:
+        with naming(self._name):
             self._set_appending(False)
             written = os.pwrite(self._fd, data, offset)
             while written < len(data):
                 written += os.pwrite(self._fd, data[written:], offset + written)
-        except OSError as error:
-            raise self._named(error) from None
 
     def append(self, data: bytes) -> int:
-        try:
+        with naming(self._name):
             self._set_appending(True)
             written = os.write(self._fd, data)
             while written < len(data):
                 written += os.write(self._fd, data[written:])
             return os.lseek(self._fd, 0, os.SEEK_CUR)
-        except OSError as error:
-            raise self._named(error) from None
 
     def _set_appending(self, appends: bool) -> None:
         if appends is not self._appends:
@@ -149,10 +144,8 @@ class RealFile:
             self._appends = appends
 
     def truncate(self, size: int) -> None:
-        try:
+        with naming(self._name):
             os.ftruncate(self._fd, size)
-        except OSError as error:
-            raise self._named(error) from None
 
     def place(self, path: Path) -> Place:
         mine = os.fstat(self._fd)
@@ -169,18 +162,12 @@ class RealFile:
         return start if start < end else None
 
     def sync(self) -> None:
-        try:
+        with naming(self._name):
             os.fsync(self._fd)
-        except OSError as error:
-            raise self._named(error) from None
 
     def close(self) -> None:
         fd, self._fd = self._fd, -1  # the number may be reused for another file, which later calls must not touch
         os.close(fd)
-
-    def _named(self, error: OSError) -> OSError:
-        """Return the error with the file name, which system calls on an open file leave out."""
-        return OSError(error.errno, error.strerror, str(self._path))
 
 
 def is_at(file: os.stat_result, path: Path) -> bool:
@@ -236,9 +223,8 @@ class RealDisk:
 def _sync(path: Path, flags: int) -> None:
     fd = os.open(path, flags | os.O_CLOEXEC)
     try:
-        os.fsync(fd)
-    except OSError as error:
-        raise OSError(error.errno, error.strerror, str(path)) from None
+        with naming(str(path)):
+            os.fsync(fd)
     finally:
         os.close(fd)
 

@@ -204,7 +204,7 @@ def _checked(name: str, value: Any, hint: Any) -> Any:
     if not isinstance(value, (list, tuple)):
         words = "strings" if item is str else "whole numbers"
         raise SettingsError(f"{name} must be a list of {words}, not {shortened(value)}")
-    return tuple(_single(name, each, item, (*marks, *own)) for each in value)
+    return tuple(_single(name, each, item, (*marks, *own), "is a list whose items must each be") for each in value)
 
 
 def _marks(hint: Any) -> tuple[Any, tuple[Any, ...]]:
@@ -212,7 +212,7 @@ def _marks(hint: Any) -> tuple[Any, tuple[Any, ...]]:
     return typing.get_args(hint)[0] if (said := getattr(hint, "__metadata__", ())) else hint, said
 
 
-def _single(name: str, value: Any, kind: Any, marks: tuple[Any, ...]) -> Any:
+def _single(name: str, value: Any, kind: Any, marks: tuple[Any, ...], must: str = "must be") -> Any:
     quantity = next((mark for mark in marks if isinstance(mark, Quantity)), None)
     if quantity is not None and isinstance(value, str):
         with contextlib.suppress(ValueError):
@@ -224,7 +224,7 @@ def _single(name: str, value: Any, kind: Any, marks: tuple[Any, ...]) -> Any:
         words = {int: "a whole number", float: "a number", bool: "true or false", str: "a string"}
         choices = next((f", {' or '.join(mark)}" for mark in marks if isinstance(mark, tuple)), "")
         expected = quantity.expected if quantity else words[kind] + choices
-        raise SettingsError(f"{name} must be {expected}, not {shortened(value)}")
+        raise SettingsError(f"{name} {must} {expected}, not {shortened(value)}")
     if kind in (int, float):
         _check_number(name, value, next((mark for mark in marks if isinstance(mark, Meta)), Meta()))
     _check(name, value, marks)

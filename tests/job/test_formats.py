@@ -112,8 +112,8 @@ def test_any_other_number_is_refused_too(number: int, command: str, tmp_path: Pa
 
 
 def test_another_number_of_a_crawl_in_partitions_is_refused_too(tmp_path: Path) -> None:
-    crawl = foreign_crawl(tmp_path / "crawl", crawl_file.MAGIC, 2)
-    check_refused(crawl, "partitions", f"format version 2; this program, crawler {__version__}, opens version 1,")
+    crawl = foreign_crawl(tmp_path / "crawl", crawl_file.MAGIC, 1)
+    check_refused(crawl, "partitions", f"format version 1; this program, crawler {__version__}, opens version 2,")
 
 
 def check_refused(job: Path, command: str, said: str) -> None:

@@ -10,7 +10,8 @@ MODULES: dict[str, str] = {
     "base": """
         faults native_switch named_stream printable units
         settings.leaving settings.hours settings.match settings.parts settings.timetable settings.sites
-        settings.load settings.live
+        settings.removed settings.load
+        settings.live
         kv clock entropy memory figures native same_program parent_death
         processes.frames processes.child processes.forker processes.fair_line processes.lane
         disk.failpoints disk.full disk.private disk.regular disk.expendable disk.files
@@ -82,10 +83,10 @@ MODULES: dict[str, str] = {
         survey.record_kinds survey.top_rows survey.path_map survey.survey
         metrics.events metrics.history metrics.even_counts metrics.prometheus metrics.sentences
         metrics.attention metrics.crawl_history metrics.pooled_stats
-        store.symlink_overlay store.closed_copy store.wal store.store_budget
+        store.copies store.wal store.store_budget
         store.rocks store.readable_copy
         checkpoint.envelope checkpoint.generations checkpoint.renewal
-        output.seekable_zstd output.record_text output.appended_file output.jsonl output.rotated_files
+        output.seekable_zstd output.record_text output.appended_file output.rotated_files
         output.page_files output.record_reader output.body_files output.outputs output.changes output.finished
         output.reverse_reader output.markdown_names
         partition.placement partition.messages partition.link_batch_codec

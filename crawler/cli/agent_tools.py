@@ -24,12 +24,11 @@ from crawler.base.settings.parts import CrawlSettings, Settings
 from crawler.cli.exit_codes import UsageError
 from crawler.cli.launches import MOST_SEEDS, Launcher, check_name, checked_seeds, last_line
 from crawler.engine.seeds import read_urls
-from crawler.inspect.broken_links import Findings
+from crawler.inspect.broken_links import Findings, Result
 from crawler.inspect.crawl_partitions import crawl_partitions, holds_any
 from crawler.inspect.crawl_reader import stats_of
 from crawler.inspect.explanation import explain_in
-from crawler.inspect.link_verdict import Result
-from crawler.inspect.page_texts import page_text, search_texts
+from crawler.inspect.page_texts import row_of_page, search_texts
 from crawler.job.directory import LAUNCH_LOG, LAUNCH_SEEDS, check_vacant, holds_job
 from crawler.job.job_lock import lock_holder
 from crawler.job.run_settings import read_run
@@ -91,23 +90,25 @@ class Crawls:
     async def start(self, asked: Crawl) -> Path:
         """Start or resume a crawl, unless it is running, and return its directory. Raises LaunchError, and UserFault
         for the arguments."""
-        urls, limits = checked_seeds(asked.seeds), self._limits
-        words = [
-            *self._words,
-            f"--max-pages={_within('max_pages', asked.max_pages, PAGES, limits.max_pages or MOST_PAGES)}",
-            f"--max-time={_within('max_time', asked.max_time, TIME, limits.max_time or MOST_TIME)}",
-        ]
-        if asked.max_depth is not None:
-            most = asked.max_depth if limits.max_depth is None else limits.max_depth
-            words.append(f"--max-depth={_within('max_depth', asked.max_depth, most, most)}")
+        urls, words = checked_seeds(asked.seeds), self._limits_of(asked)
         name = _name_of(urls[0]) if asked.name is None else asked.name
         check_name(name)
         directory = self.directory / name
         async with self._one:
             if not await asyncio.to_thread(self._prepare, directory, urls):
-                command = ("crawl", f"--job={directory}", *words, str(directory / LAUNCH_SEEDS))
+                command = ("crawl", f"--job={directory}", *self._words, *words, str(directory / LAUNCH_SEEDS))
                 await self._launcher.launch(directory, command, Path.cwd())
         return directory
+
+    def _limits_of(self, asked: Crawl) -> list[str]:
+        """Return the flags of the limits of a crawl. Raises UsageError for one that the operator does not allow."""
+        limits = self._limits
+        pages = _within("max_pages", asked.max_pages, limits.max_pages or MOST_PAGES)
+        time = _within("max_time", asked.max_time, limits.max_time or MOST_TIME)
+        depth = _within("max_depth", asked.max_depth, limits.max_depth)
+        words = [f"--max-pages={pages or min(PAGES, limits.max_pages or PAGES)}"]
+        words.append(f"--max-time={time or min(TIME, limits.max_time or TIME)}")
+        return words if depth is None else [*words, f"--max-depth={depth}"]
 
     def _prepare(self, directory: Path, urls: Sequence[str]) -> bool:
         """Add the seeds to the crawl's file. Returns True if the crawl is running, with these seeds. Raises UserFault,
@@ -143,11 +144,10 @@ class Crawls:
         return holds_any(directory) and not directory.is_symlink()
 
 
-def _within(name: str, asked: float | None, usual: float, most: float) -> float:
-    """Return the limit of a crawl. Raises UsageError for one that the operator does not allow."""
-    if asked is not None and asked > most:
+def _within(name: str, asked: float | None, most: float | None) -> float | None:
+    if asked is not None and most is not None and asked > most:
         raise UsageError(f"{name} is at most {most:g} here")
-    return min(usual, most) if asked is None else asked
+    return asked
 
 
 def _seeds(path: Path) -> set[str]:
@@ -187,9 +187,8 @@ async def _state_of(directory: Path) -> Answer:
 
 
 class Tool(Struct, forbid_unknown_fields=True):
-    """``of_web``: the answer contains texts from web pages. ``changes``: the tool does more than read."""
+    """``changes``: the tool does more than read."""
 
-    of_web: ClassVar[bool] = True
     changes: ClassVar[bool] = False
 
     async def run(self, crawls: Crawls) -> Answer:
@@ -204,7 +203,6 @@ class Crawl(Tool):
     The same call with the same name resumes a crawl that was stopped or killed, or reached a limit (raise max_pages to
     get more); no finished page is fetched again, and new seeds are added."""
 
-    of_web = False
     changes = True
     seeds: Annotated[list[str], Meta(min_length=1, max_length=MOST_SEEDS, description="URLs to start from.")]
     name: Annotated[str, Meta(description="Name for the crawl (default: the host of the first seed).")] | None = None
@@ -224,7 +222,6 @@ class Status(Tool):
     """State and counts of a crawl, running or not: URLs by outcome, pages by status, pending URLs, what limits and
     robots.txt left out. Without a name: all crawls, and whether they run."""
 
-    of_web = False
     name: Name | None = None
     wait: Wait = 0
 
@@ -239,7 +236,6 @@ class Status(Tool):
 class Stop(Tool):
     """Stop a running crawl. Nothing is lost: `crawl` with the same name resumes it."""
 
-    of_web = False
     changes = True
     name: Name
 
@@ -278,8 +274,8 @@ class Read(Tool):
     offset: Offset = 0
 
     async def run(self, crawls: Crawls) -> Answer:
-        text, row = await asyncio.to_thread(page_text, crawls.place(self.name), self.url)
-        end = self.offset + self.limit
+        row = await asyncio.to_thread(row_of_page, crawls.place(self.name), self.url)
+        text, end = str(row["text"]), self.offset + self.limit
         facts: dict[str, Any] = {key: row.get(key) for key in ("url", "title", "fetched_at")}
         facts |= {"characters": len(text), "next_offset": end if len(text) > end else None}
         return Answer(facts, text[self.offset : end])

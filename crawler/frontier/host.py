@@ -285,7 +285,7 @@ def encode_host(host: Host) -> bytes:
         _VERSION,
         _STORED_REASONS[politeness.hold_reason],
         backoff if backoff < _BYTE_MAX else _BYTE_MAX,  # four calls of min() would cost as much as everything else here
-        min(politeness.robots_tries, _SIGNED - 1) | _SIGNED * politeness.signed,
+        (politeness.robots_tries if politeness.robots_tries < _SIGNED else _SIGNED - 1) | _SIGNED * politeness.signed,
         PAUSED * politeness.paused
         | BLOCKED * politeness.blocked
         | RETIRED * retired

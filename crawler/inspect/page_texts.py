@@ -54,7 +54,7 @@ def search_texts(directory: Path, query: str, most: int) -> tuple[int, list[Hit]
 
 
 def _hit(row: Record, words: Sequence[str]) -> Hit | None:
-    text, title = _text(row) or "", str(row.get("title", ""))[:_TITLE]
+    text, title = str(row.get("text", "")), str(row.get("title", ""))[:_TITLE]
     lower, lower_title = text.lower(), title.lower()
     counts = [min(_MOST, lower.count(word)) + _IN_TITLE * (word in lower_title) for word in words]
     if not all(counts):
@@ -63,21 +63,9 @@ def _hit(row: Record, words: Sequence[str]) -> Hit | None:
     return Hit(sum(counts), str(row["url"]), title, " ".join(text[start : start + 2 * _AROUND].split()))
 
 
-def _text(row: Record) -> str | None:
-    text = row.get("text", row.get("markdown"))
-    return None if text is None else str(text)
-
-
-class PageText(NamedTuple):
-    """The text of a page, and its row in the output."""
-
-    text: str
-    row: Record
-
-
-def page_text(directory: Path, word: str) -> PageText:
-    """Return the text of a page as its last visit found it. Raises UserFault with the reason if there is none, and the
-    errors of reading a job."""
+def row_of_page(directory: Path, word: str) -> Record:
+    """Return the row with the text of a page as its last visit found it. Raises UserFault with the reason if there is
+    none, and the errors of reading a job."""
     crawl = crawl_partitions(directory)
     url = crawl.canonicaliser().canonicalise(completed(word) or word)
     if isinstance(url, Rejected):
@@ -85,16 +73,15 @@ def page_text(directory: Path, word: str) -> PageText:
     for job in crawl.jobs:
         for record in last_record(job / PAGES, url.href):
             if record is not None:
-                return _text_of(record, job)
+                return _row_of(record, job)
     raise UserFault(f"{url.href} is not among the finished URLs of this crawl")
 
 
-def _text_of(record: Record, job: Path) -> PageText:
+def _row_of(record: Record, job: Path) -> Record:
     with KeptParts(job, "text") as parts:
-        row = json.loads(parts.of(record) or b"{}")
-    text = _text(row)
-    if text is not None:
-        return PageText(text, row)
+        row: Record = json.loads(parts.of(record) or b"{}")
+    if "text" in row:
+        return row
     error = row.get("error") or record["error"]
     why = f"it redirects to {record['location']}" if "location" in record else str(record["outcome"])
     why += "" if record["status"] is None else f", status {record['status']}"

@@ -86,8 +86,11 @@ def crawls(tmp_path: Path) -> Iterator[Path]:
 
 @pytest.fixture
 def config(tmp_path: Path) -> Path:
-    path = tmp_path / "agents.toml"
-    path.write_text(CONFIG)
+    return written(tmp_path / "agents.toml", CONFIG)
+
+
+def written(path: Path, text: str) -> Path:
+    path.write_text(text)
     return path
 
 
@@ -225,9 +228,10 @@ async def test_killed_servers_and_crawls_lose_nothing(crawls: Path, config: Path
     assert sorted(done) == sorted(counts)
 
 
-async def test_only_the_operator_opens_private_addresses_and_sets_the_most(crawls: Path) -> None:
+async def test_only_the_operator_opens_private_addresses_and_sets_the_most(crawls: Path, config: Path) -> None:
+    written(config, '[crawl]\nmax_pages = 7\nmax_time = "20s"\n')
     with Site(SITE) as site:
-        async with agent(crawls, "--max-pages", "7", "--max-time", "20s") as asking:
+        async with agent(crawls, "--config", config) as asking:
             state = await asking.facts("crawl", seeds=[site.url("/")], wait=50)
             assert (state["urls_by_outcome"]["fetched"], state["urls_by_outcome"]["excluded"]) == (0, 1)
             assert "private-address" in state["log"]
@@ -242,8 +246,7 @@ async def test_only_the_operator_opens_private_addresses_and_sets_the_most(crawl
 def test_settings_that_no_crawl_could_have_end_the_server(
     settings: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    path = tmp_path / "agents.toml"
-    path.write_text(settings)
+    path = written(tmp_path / "agents.toml", settings)
     assert main(["mcp", "--dir", str(tmp_path / "crawls"), "--config", str(path)]) == 2
     out, err = capsys.readouterr()
     assert (out, len(err.splitlines())) == ("", 1)

@@ -60,9 +60,10 @@ def _of_the_run(stats: Mapping[str, Any]) -> Iterator[Need]:
     if nothing := nothing_fetched(stats):
         act = "The events show the reason. Correct the seeds or the settings, and run the crawl again."
         yield Need("nothing-fetched", nothing, "Nothing was fetched", act)
-    elif stats.get("state") == "stopped" and stats.get("urls_admitted") and not stats.get("pages_fetched"):
-        text = f"no page was fetched, and {counted(stats['retries'], 'request')} failed before it stopped"
-        act = "Run the same command to resume. The tab Hosts shows which hosts do not answer."
+    elif stats.get("state") == "stopped" and not stats.get("pages_fetched"):
+        failed = f": {counted(stats['retries'], 'request')} failed" if stats.get("retries") else ""
+        text = f"no page was fetched before it stopped{failed}"
+        act = "The events show the reason. Run the same command to resume."
         yield Need("nothing-fetched", text, "Nothing was fetched so far", act)
     if stats.get("stopped_by") == KILLED:
         act = "Run the same command to resume."

@@ -148,7 +148,7 @@ def working(stats: Mapping[str, Any]) -> dict[str, str]:
     state, pending, flying = stats.get("state"), stats.get("urls_pending") or 0, stats.get("urls_in_flight") or 0
     pages = stats.get("pages_per_second")
     if stats.get("paused"):
-        mark = "wait" if stats.get("paused_by") in PLANNED else "bad"
+        mark = "wait" if stats.get("paused_by") in (*PLANNED, "user") else "bad"
         return {"mark": mark, "text": _sentence(str(stats["paused"]))}
     match state:
         case "running" if fresh := kept_fresh(stats):
@@ -166,8 +166,7 @@ def working(stats: Mapping[str, Any]) -> dict[str, str]:
             is_new = not stats.get("pages_fetched") or (stats.get("elapsed_seconds") or 0.0) < RECENTLY
             none = "no page yet" if is_new else "no page in the last minute"
             where = f"{count(flying)} in flight, {counted(stats.get('hosts_pending'), 'host')} pending"
-            why = waiting(stats)
-            return {"mark": "wait", "text": f"Waiting: {none}, {where}{f'; {why}' if why else ''}."}
+            return {"mark": "wait", "text": f"Waiting: {none}; {waiting(stats) or where}."}
         case "stopping":
             return {"mark": "wait", "text": "Stopping: requests in flight have a few seconds to finish."}
         case "ended" if why := nothing_fetched(stats):

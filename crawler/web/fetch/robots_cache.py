@@ -44,16 +44,16 @@ class RobotsRefusal(Enum):
         return self is not RobotsRefusal.NO_ANSWER
 
 
-class NoRobots(Struct, frozen=True):
-    """Why a robots.txt could not be fetched. ``kind`` is None if the record names an unknown kind."""
+class NoRobots(Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """Why a robots.txt could not be fetched."""
 
-    kind: FailureKind | None
+    kind: FailureKind
     message: str
 
     @property
     def text(self) -> str:
         """Return the text as it is stored and shown."""
-        return self.message if self.kind is None else f"{self.kind.value}: {self.message}"
+        return f"{self.kind.value}: {self.message}"
 
 
 class GoodCopy(Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
@@ -67,12 +67,12 @@ class GoodCopy(Struct, frozen=True, array_like=True, forbid_unknown_fields=True)
 
 
 class _Record(Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag=_VERSION):
-    """A stored record. ``status`` is 0 if there was no answer; ``error`` is then the name of a kind of failure, a
-    colon, a space, and the message. ``asked_at`` is in seconds since 1970."""
+    """A stored record. ``status`` is 0 if there was no answer; ``failure`` is then set. ``asked_at`` is in seconds
+    since 1970."""
 
     status: int
     asked_at: float
-    error: str
+    failure: NoRobots | None
     body: bytes
     copy: GoodCopy | None = None
     terms: Terms = {}
@@ -85,7 +85,8 @@ _decode = msgspec.msgpack.Decoder(_Record).decode
 class Robots(Struct, frozen=True):
     """The robots.txt of a host. If it could not be fetched, ``status`` is None and ``failure`` is set.
 
-    ``copy_of``: the last request failed, and the rules are those of the copy fetched at that time. ``also``: the rules
+    ``copy_of``: the last request failed, and the rules are those of the copy fetched at that time, which was needed
+    before if it ``stands_in``. ``also``: the rules
     of that copy, if the last answer lacks its end. ``terms``: the rules of files with terms that were requested, and
     ``by_terms`` what they state."""
 
@@ -97,6 +98,7 @@ class Robots(Struct, frozen=True):
     also: RobotsRules | None = None
     terms: Terms = {}
     by_terms: RobotsRules | None = None
+    stands_in: bool = False
 
     @property
     def size(self) -> int:
@@ -163,20 +165,14 @@ def encode_robots(answer: Response | Failure, asked_at: float, copy: GoodCopy | 
     """Return the stored record of an answer. ``copy`` is kept if the answer does not state the rules, or lacks
     its end."""
     if isinstance(answer, Response):
-        status, error = answer.status, ""
+        status, failure = answer.status, None
         body = b"" if unreachable(status) else answer.body or b""
         needs_copy = unreachable(status) or answer.truncated is not None
     else:
         status, body = 0, b""
-        error = NoRobots(answer.kind, answer.message).text.encode("utf-8", "replace").decode()[:1_000]
+        failure = NoRobots(answer.kind, answer.message.encode("utf-8", "replace").decode()[:1_000])
         needs_copy = not answer.kind.excluded
-    return _encode(_Record(status, asked_at, error, body, copy if needs_copy else None))
-
-
-def _failure(text: str) -> NoRobots:
-    name, _, message = text.partition(": ")
-    known = next((kind for kind in FailureKind if kind.value == name), None)
-    return NoRobots(known, text if known is None else message)
+    return _encode(_Record(status, asked_at, failure, body, copy if needs_copy else None))
 
 
 Parse = Callable[[int, bytes, str], RobotsRules | NoRobots]
@@ -276,11 +272,11 @@ class RobotsCache:
         """Parse a stored record. Raises RobotsRecordError."""
         record = _read(stored)
         robots = self._rules(record)
-        stated = RobotsRules(None, said=((), None, terms_statements(record.terms)))
+        stated = RobotsRules(None, statements=terms_statements(record.terms))
         return replace(robots, terms=record.terms, by_terms=stated) if record.terms else robots
 
     def _rules(self, record: _Record) -> Robots:
-        copy, at, failure = record.copy, record.asked_at, None if record.status else _failure(record.error)
+        copy, at, failure = record.copy, record.asked_at, record.failure
         if failure is not None and copy is None:
             return Robots(DISALLOW_ALL, None, at, failure)
         own = self._parse(record.status, record.body, self._user_agent)
@@ -291,7 +287,7 @@ class RobotsCache:
             return Robots(DISALLOW_ALL, None, at, good)
         if copy is None or good is None or not unreachable(record.status):
             return Robots(own, record.status or None, at, also=good)
-        return Robots(good, record.status or None, at, failure, copy.asked_at)
+        return Robots(good, record.status or None, at, failure, copy.asked_at, stands_in=copy.stands_in)
 
     def ttl(self, robots: Robots) -> float:
         """Return the seconds for which the record may be used."""

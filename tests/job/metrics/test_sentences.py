@@ -17,6 +17,7 @@ from tests.job.metrics.samples import statistics
         ({"pages_per_second": None, "urls_pending": 0, "urls_in_flight": 0}, "wait"),
         ({"state": "paused", "paused": "disk full: no space"}, "bad"),
         ({"state": "paused", "paused": "closed", "paused_by": "hours"}, "wait"),
+        ({"state": "paused", "paused": "paused by user", "paused_by": "user"}, "wait"),
         ({"state": "ended"}, "over"),
         ({"state": "ended", "pages_fetched": 0}, "bad"),
         ({"state": "stopped"}, "over"),

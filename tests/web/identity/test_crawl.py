@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 from aiohttp import web
 
-from crawler.web.identity.key_file import write_key_file
-from crawler.web.identity.keys import Key
+from crawler.web.identity.keys import Key, write_key_file
 from tests.needs import need
 from tests.program import Ran, crawler, running, wait_until
 from tests.site import Site, linked

@@ -68,13 +68,6 @@ def _used_up(rule: Rule, words: str) -> HostClosed:
     return HostClosed(table, f"{setting}: {words}", refusal=Refusal.of_setting(rule, words))
 
 
-def is_used_up(fetched: int, size_read: int, budget: BudgetSettings) -> bool:
-    """Return True if a host has used up its own budget."""
-    return (budget.host_pages is not None and fetched >= budget.host_pages) or (
-        budget.host_bytes is not None and size_read >= budget.host_bytes
-    )
-
-
 def _closure_of_domain(domain: DomainTally, budget: BudgetSettings) -> HostClosed | None:
     if budget.domain_pages is None or domain.fetched < budget.domain_pages:
         return None

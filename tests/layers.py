@@ -155,7 +155,7 @@ MODULES: dict[str, str] = {
         ending_signals explanation_text host_page status_reporter commands command_files snapshot_request view
         view_answers own_share job_seeds job_survey source file_source run_view api
         report_maker survey_api shown_source watched_jobs
-        notices record_pipe reloading opening file_limit facade progress.ending resumed kept_open shown_run
+        notices record_pipe reloading file_limit opening facade progress.ending resumed kept_open shown_run
         bucket_run session
         crawl_progress answering worker_session engine_crawl engine_source
     """,

@@ -37,6 +37,7 @@ from crawler.service.dashboard.token import TOKEN, access_of, keep_token, spoken
 from crawler.service.ending_signals import stopping_signals
 from crawler.service.facade import Facade, Result
 from crawler.service.opening import open_job_of_run, open_shared
+from crawler.service.progress.supervisor import keep_reporting
 from crawler.service.record_pipe import RecordPipe
 from crawler.service.reloading import Configuration, Parts, Reloading
 from crawler.service.resumed import Resumed
@@ -221,6 +222,7 @@ async def _drive(
         reporter.keep(run),
         obey(Inbox(job.directory, job.disk), facade.perform),
         facade.notices.keep(run.stats),
+        keep_reporting(lambda: (facade.status(reporter.latest), run.life.state is State.STOPPING)),
         *also,
     ]
     if shown is not None:

@@ -87,7 +87,7 @@ class Background:
         history = load_history(job.directory, self._clock())
         job.events = history.events
         history.events.add(self._clock(), Kind.RUN, "resumed" if job.files.resumed else "begun")
-        reporter = StatusReporter.of_partition(job.files, history, self._clock, self._interval)
+        reporter = StatusReporter(job.files, history, self._clock, None, None, self._interval)
         self._runs[number] = run
         self._begin(run)
         perform = performing(lambda: run, history.events, self._clock, self._reloading.reload)

@@ -33,15 +33,15 @@ MODULES: dict[str, str] = {
     "frontier": """
         recrawl.change_rate recrawl.visit_value
         cookie_chain
-        entry fair_semaphore jitter timer_queue order page signals visit_times politeness request_outcome
+        entry fair_semaphore timer_queue order page signals visit_times politeness request_outcome
         retries limits states
-        host outage revisits postponement backoff_policy host_closed refused_hosts importance places slot_share
+        host outage revisits postponement backoff_policy host_closed importance slot_share
         serving
-        host_session domain_shares schedule working_set lease site_rate own_times host_keys send_times
+        host_session domain_shares schedule working_set lease own_times host_keys send_times
         address_gap
-        domain_tallies gate queues tries_ahead host_status pace workbench watchdog
+        gate queues tries_ahead host_status pace workbench watchdog
         ad_hoc_lease overrides frontier
-        traps.counts traps.domains traps.copies traps.origins traps.shape traps.soft404 traps.challenges
+        traps.counts traps.copies traps.origins traps.shape traps.soft404 traps.challenges
         traps.ids traps.traps rendering.recall rendering.paying
     """,
     "web": """
@@ -123,9 +123,9 @@ MODULES: dict[str, str] = {
     """,
     "engine": """
         rendering.renderer slots turns loop_lag reading page_reader archiving stored_body seed_lines
-        seeds discover retry_after judge understanding membership ending ledger_resolver lifecycle page_handler
+        seeds discover judge understanding membership ending ledger_resolver lifecycle page_handler
         link_judge
-        user_code failing_seeds outage_detector said_once context proxy_watch injector gauges durability
+        user_code failing_seeds outage_detector context proxy_watch injector gauges durability
         rendering.borrowing robots_redirect robots_visit rendering.sub_requests
         keepers kept_pages extracting_again on_disk focusing handing_over rendering.paying
         rendering.page_rendering visit run put_aside
@@ -133,7 +133,7 @@ MODULES: dict[str, str] = {
         hooks.named_code hooks.page_view hooks.answers hooks.calls hooks.thread_calls hooks.loop_calls
         hooks.page_child hooks.process_calls hooks.hook hooks.call_watch hooks.on_page hooks.asking
         hooks.requests
-        hooks.score_batches hooks.focus hooks.loaded
+        hooks.focus hooks.loaded
     """,
     "cluster": """
         reach claims stored_partitions member_options open_partition tally sender quota_coordinator
@@ -146,7 +146,7 @@ MODULES: dict[str, str] = {
         worker_supervisor
     """,
     "service": """
-        dashboard.event_stream dashboard.feed dashboard.listen dashboard.access dashboard.guard
+        dashboard.event_stream dashboard.feed dashboard.access dashboard.guard
         dashboard.http_server
         dashboard.token dashboard.server dashboard.job_list
         progress.text_table progress.summary progress.supervisor progress.top_view

@@ -18,13 +18,12 @@ from crawler.frontier.address_gap import AddressGaps
 from crawler.frontier.backoff_policy import give_another_chance, note
 from crawler.frontier.entry import retry_time
 from crawler.frontier.host import Host, Politeness
-from crawler.frontier.host_closed import HostClosed, closure, in_flight_may_use_up_domain, pages_left
+from crawler.frontier.host_closed import HostClosed, RefusedHosts, closure, in_flight_may_use_up_domain, pages_left
 from crawler.frontier.host_keys import NO_HOLD, OF_THE_KEY, Group, HostKeys, hold, under_key
 from crawler.frontier.lease import Lease
 from crawler.frontier.limits import Limits
 from crawler.frontier.own_times import OwnTimes
 from crawler.frontier.politeness import HoldReason, gap, longest_hold
-from crawler.frontier.refused_hosts import RefusedHosts
 from crawler.frontier.request_outcome import RequestOutcome
 from crawler.frontier.send_times import SendTimes
 from crawler.frontier.slot_share import SlotShare

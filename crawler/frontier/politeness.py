@@ -6,10 +6,10 @@ If several rules hold a host, the longest hold applies and gives the reason.
 from __future__ import annotations
 
 from enum import IntEnum
+from hashlib import blake2b
 from typing import NamedTuple
 
 from crawler.base.settings.parts import PolitenessSettings
-from crawler.frontier.jitter import jitter
 
 
 class HoldReason(IntEnum):
@@ -152,3 +152,10 @@ def longest_hold(settings: PolitenessSettings) -> float:
 def _doubled(first: float, times: int, most: float, host: str) -> float:
     # 2**64 seconds exceeds any maximum. Capping the exponent prevents a float overflow.
     return min(first * 2.0 ** min(times, 64), most) * (1 + JITTER * jitter(host, times))
+
+
+def jitter(name: str, number: int) -> float:
+    """Return a number in [0, 1) that looks random and is always the same for a name and a number: not drawn at random,
+    so that a run can be repeated."""
+    digest = blake2b(f"{number} {name}".encode(), digest_size=8).digest()
+    return (int.from_bytes(digest, "big") >> 11) / 2**53

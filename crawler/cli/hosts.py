@@ -54,7 +54,7 @@ def run(arguments: argparse.Namespace) -> int:
         return Exit.OK
     # Host names are never cut, because programs search for them.
     narrow = sys.stdout.isatty() and shutil.get_terminal_size().columns < _WIDE
-    for line in host_lines(found, narrow=narrow):
+    for line in _lines(found, narrow=narrow):
         print(printable(line), file=terminal(sys.stdout))
     if total > len(found):
         print(f"{len(found)} of {counted(total, 'host')}; --limit shows more")
@@ -98,7 +98,7 @@ def _asked(arguments: argparse.Namespace) -> HostsAsked:
     return HostsAsked(arguments.sort, order == "desc", limit=arguments.limit)
 
 
-def host_lines(rows: list[Row], *, narrow: bool) -> Iterator[str]:
+def _lines(rows: list[Row], *, narrow: bool) -> Iterator[str]:
     """Yield a table: a line for each host, followed by its settings. Only a ``narrow`` one gives the reason for a
     state in a line of its own, and leaves out the requests in flight."""
     leaves_out = ("in flight",) if narrow else ()

@@ -17,7 +17,6 @@ from rich.live import Live
 from crawler.base.printable import terminal
 from crawler.cli.damaged_job import guarded
 from crawler.cli.exit_codes import Exit
-from crawler.cli.hosts import host_lines
 from crawler.cli.subject import add_subject, subject_source
 from crawler.job.partition.part_report import HostsAsked
 from crawler.service.progress.top_view import screen
@@ -46,23 +45,19 @@ def run(arguments: argparse.Namespace) -> int:
 def _show(view: Source) -> int:
     if not sys.stdout.isatty():
         console = Console(file=terminal(sys.stdout), width=_PLAIN_WIDTH, highlight=False)
-        console.print(screen(view.stats(), view.history, _hosts(view), _PLAIN_HEIGHT))
+        console.print(screen(view.stats(), view.history, view.hosts(_HOSTS), _PLAIN_HEIGHT))
         return Exit.OK
     console = Console(file=terminal(sys.stdout))
     looks = 0
     with _keys() as asked_to_end, Live(console=console, screen=True, auto_refresh=False) as live:
         while True:
             if looks % _HOSTS_EVERY == 0:
-                hosts = _hosts(view)
+                hosts = view.hosts(_HOSTS)
             looks += 1
             live.update(screen(view.stats(), view.history, hosts, console.height), refresh=True)
             if asked_to_end(INTERVAL):
                 return Exit.OK
             view.take(view.read())
-
-
-def _hosts(view: Source) -> list[str]:
-    return list(host_lines(view.hosts(_HOSTS).rows, narrow=False))
 
 
 class _Keys:

@@ -21,7 +21,6 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from crawler.cli.hosts import host_lines
 from crawler.job.metrics.crawl_history import CrawlHistory
 from crawler.job.metrics.events import Kind
 from crawler.service.progress.top_view import screen
@@ -34,11 +33,7 @@ HOST = {
     "host": "h.test:80",
     "state": "waiting",
     "pending": 12,
-    "in_flight": 0,
-    "fetched": 5,
     "failed": 3,
-    "gap_seconds": 1.0,
-    "needs_scripts": 0,
     "next_time": 1_700_000_010.0,
     "wait_seconds": 10.0,
     "latency_seconds": 0.25,
@@ -135,7 +130,7 @@ def test_on_a_terminal_top_stays_until_it_is_ended(key: bytes, made: Stopped) ->
 
 def printed(history: CrawlHistory, host: dict[str, Any] | None = None, **changes: Any) -> str:
     console = Console(file=io.StringIO(), width=140)
-    console.print(screen(statistics(**changes), history, list(host_lines([HOST | (host or {})], narrow=False)), 40))
+    console.print(screen(statistics(**changes), history, (2_000, [HOST | (host or {})]), 40))
     return console.file.getvalue()  # type: ignore[attr-defined, no-any-return]
 
 

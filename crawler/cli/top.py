@@ -45,7 +45,7 @@ def run(arguments: argparse.Namespace) -> int:
 def _show(view: Source) -> int:
     if not sys.stdout.isatty():
         console = Console(file=terminal(sys.stdout), width=_PLAIN_WIDTH, highlight=False)
-        console.print(screen(view.stats(), view.history, view.hosts(_HOSTS), _PLAIN_HEIGHT))
+        console.print(screen(view.stats(), view.history, view.hosts(_HOSTS), _PLAIN_HEIGHT, _PLAIN_WIDTH))
         return Exit.OK
     console = Console(file=terminal(sys.stdout))
     looks = 0
@@ -54,7 +54,7 @@ def _show(view: Source) -> int:
             if looks % _HOSTS_EVERY == 0:
                 hosts = view.hosts(_HOSTS)
             looks += 1
-            live.update(screen(view.stats(), view.history, hosts, console.height), refresh=True)
+            live.update(screen(view.stats(), view.history, hosts, console.height, console.width), refresh=True)
             if asked_to_end(INTERVAL):
                 return Exit.OK
             view.take(view.read())

@@ -130,7 +130,7 @@ def test_on_a_terminal_top_stays_until_it_is_ended(key: bytes, made: Stopped) ->
 
 def printed(history: CrawlHistory, host: dict[str, Any] | None = None, **changes: Any) -> str:
     console = Console(file=io.StringIO(), width=140)
-    console.print(screen(statistics(**changes), history, (2_000, [HOST | (host or {})]), 40))
+    console.print(screen(statistics(**changes), history, (2_000, [HOST | (host or {})]), 40, 140))
     return console.file.getvalue()  # type: ignore[attr-defined, no-any-return]
 
 

@@ -20,7 +20,7 @@ _MOST = 6  # maximum number of lines about problems
 def summary(stats: Mapping[str, Any], *, everything: bool = False) -> str:
     """Return the statistics of a crawl, without a final line break: one screen, or ``everything``."""
     lines = [state_text(stats), f"URLs      {urls_text(stats)}", ""]
-    lines += [f"{name:<18}{value:>16}   {note}".rstrip() for name, value, note in figures(stats)]
+    lines += [f"{name:<18}{value:>16}   {note}".rstrip() for name, value, note, _ in figures(stats)]
     if found := attention(stats):
         lines += ["", *(f"{need.what}: {need.text}" for need in found[:_MOST])]
         lines += [f"{count(len(found) - _MOST)} more need attention"] if len(found) > _MOST else []
@@ -30,8 +30,8 @@ def summary(stats: Mapping[str, Any], *, everything: bool = False) -> str:
     return "\n".join([*lines, *_partitions(stats.get("partitions") or ())])
 
 
-def figures(stats: Mapping[str, Any]) -> list[tuple[str, str, str]]:
-    """Return the six figures shown first on the page: name, value and note."""
+def figures(stats: Mapping[str, Any]) -> list[tuple[str, str, str, str]]:
+    """Return the six figures shown first on the page: name, value, note and column of the history."""
     seen, pace, visits = stats.get("seen") or {}, stats.get("pages_per_second"), stats["pages_fetched"]
     broken, skipped = broken_pages(stats) + urls_of(stats, "soft404"), seen.get("expected_urls_skipped")
     few = "-" if skipped is None else "less than 0.001" if 0 < skipped < 0.001 else f"{skipped:.2g}"
@@ -39,12 +39,12 @@ def figures(stats: Mapping[str, Any]) -> list[tuple[str, str, str]]:
     looks = f"{probability(seen['fpp_estimated'])} looks known" if seen.get("fpp_estimated") else ""
     pages = counted(urls_of(stats, "fetched"), "page")
     return [
-        ("pages a second", "-" if pace is None else per_second(pace), pages),
-        ("pending", count(stats["urls_pending"]), f"{count(stats['urls_in_flight'])} in flight"),
-        ("failed", count(urls_of(stats, "failed")), f"and {count(broken)} broken"),
-        ("hosts at work", count(stats["hosts_pending"]), f"of {counted(stats['hosts'], 'host')}"),
-        ("downloaded", size(stats["bytes_fetched"]), of_visit),
-        ("skipped by mistake", few if skipped is None or skipped < 10 else count(skipped), looks),
+        ("pages a second", "-" if pace is None else per_second(pace), pages, "pages_per_second"),
+        ("pending", count(stats["urls_pending"]), f"{count(stats['urls_in_flight'])} in flight", "pending"),
+        ("failed", count(urls_of(stats, "failed")), f"and {count(broken)} broken", "failed"),
+        ("hosts at work", count(stats["hosts_pending"]), f"of {counted(stats['hosts'], 'host')}", "hosts_pending"),
+        ("downloaded", size(stats["bytes_fetched"]), of_visit, "bytes_per_second"),
+        ("skipped by mistake", few if skipped is None or skipped < 10 else count(skipped), looks, "skipped"),
     ]
 
 

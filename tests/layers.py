@@ -122,10 +122,10 @@ MODULES: dict[str, str] = {
         crawl_restoration crawl_backup audit
     """,
     "engine": """
-        rendering.renderer slots turns loop_lag reading page_reader archiving stored_body seed_lines
+        rendering.renderer slots turns loop_lag reading page_reader archiving seed_lines
         seeds discover judge understanding membership ending ledger_resolver lifecycle page_handler
         link_judge
-        user_code failing_seeds outage_detector context proxy_watch injector gauges durability
+        user_code failing_seeds outage_detector context injector gauges durability
         rendering.borrowing robots_redirect robots_visit rendering.sub_requests
         keepers kept_pages extracting_again on_disk focusing handing_over rendering.paying
         rendering.page_rendering visit run put_aside
@@ -152,11 +152,11 @@ MODULES: dict[str, str] = {
         progress.text_table progress.summary progress.supervisor progress.wrapped progress.top_view
         progress.live_line
         background
-        ending_signals explanation_text host_page status_reporter commands command_files snapshot_request view
+        ending_signals explanation_text host_page status_reporter commands snapshot_request view
         view_answers own_share job_seeds job_survey source file_source run_view api
         report_maker survey_api shown_source watched_jobs
         notices record_pipe reloading file_limit opening facade progress.ending resumed kept_open shown_run
-        bucket_run session
+        session
         crawl_progress answering worker_session engine_crawl engine_source
     """,
     "tools": """

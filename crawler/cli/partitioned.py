@@ -46,12 +46,12 @@ from crawler.job.bucket.ownership import has_last_word, read_here
 from crawler.job.crawl_file import CrawlFile, partition_directories
 from crawler.job.job_lock import JobLock
 from crawler.job.metrics.pooled_stats import ELSEWHERE
-from crawler.service.bucket_run import bucket_of
 from crawler.service.crawl_progress import CrawlProgress
 from crawler.service.ending_signals import stopping_signals
 from crawler.service.facade import Result
 from crawler.service.file_limit import check_files
 from crawler.service.notices import Notices
+from crawler.service.opening import bucket_of
 from crawler.service.progress.supervisor import environment_of_another, keep_reporting
 from crawler.service.reloading import Configuration, ConfigurationError
 

@@ -69,10 +69,10 @@ from crawler.job.receiving import ForeignPartitionError
 from crawler.job.store.rocks import StoreDamagedError
 from crawler.job.stored_errors import DAMAGE
 from crawler.seen.filters import NoMemoryError
-from crawler.service.bucket_run import bucket_of
 from crawler.service.ending_signals import stopping_signals
 from crawler.service.facade import Result
 from crawler.service.notices import Notices
+from crawler.service.opening import bucket_of
 from crawler.service.progress.ending import left_over
 from crawler.service.progress.supervisor import keep_reporting
 from crawler.service.reloading import ConfigurationError

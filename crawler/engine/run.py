@@ -29,13 +29,12 @@ from crawler.engine.context import Capacity, Context
 from crawler.engine.discover import Discovery
 from crawler.engine.durability import DurabilityLoop
 from crawler.engine.ending import Ending
-from crawler.engine.gauges import Gauges
+from crawler.engine.gauges import Gauges, ProxyWatch
 from crawler.engine.injector import Injector
 from crawler.engine.ledger_resolver import resolve_beside
 from crawler.engine.lifecycle import Lifecycle, Pause, PausedBy, State, Stop
 from crawler.engine.membership import FencedNetwork, Membership
 from crawler.engine.outage_detector import RunOutage
-from crawler.engine.proxy_watch import ProxyWatch
 from crawler.engine.robots_visit import RobotsVisits
 from crawler.engine.visit import Visitor
 from crawler.frontier.lease import Lease

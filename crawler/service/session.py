@@ -29,14 +29,12 @@ from crawler.job.job import Job
 from crawler.job.metrics.events import Kind
 from crawler.job.run_settings import RUN, write_run
 from crawler.service.background import background
-from crawler.service.bucket_run import hold_bucket, platform_of
-from crawler.service.command_files import obey
-from crawler.service.commands import NOT_RUNNING, Refusal, Refused
+from crawler.service.commands import NOT_RUNNING, Refusal, Refused, obey
 from crawler.service.dashboard.access import Access
 from crawler.service.dashboard.token import TOKEN, access_of, keep_token, spoken_of
 from crawler.service.ending_signals import stopping_signals
 from crawler.service.facade import Facade, Result
-from crawler.service.opening import open_job_of_run, open_shared
+from crawler.service.opening import hold_bucket, open_job_of_run, open_shared, platform_of
 from crawler.service.progress.supervisor import keep_reporting
 from crawler.service.record_pipe import RecordPipe
 from crawler.service.reloading import Configuration, Parts, Reloading

@@ -36,10 +36,8 @@ from crawler.job.metrics.events import Kind
 from crawler.job.shared_platform import SharedPlatform
 from crawler.service.answering import Answering
 from crawler.service.background import background, end_all
-from crawler.service.bucket_run import bucket_of
-from crawler.service.command_files import obey
-from crawler.service.commands import Refusal, Refused, performing
-from crawler.service.opening import open_shared
+from crawler.service.commands import Refusal, Refused, obey, performing
+from crawler.service.opening import bucket_of, open_shared
 from crawler.service.reloading import Parts, Reloading
 from crawler.service.run_view import RunView
 from crawler.service.status_reporter import StatusReporter, told_every

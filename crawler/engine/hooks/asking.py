@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from crawler.engine.hooks.answers import CallFailed, NotReturnedError, failed, refuse_coroutine
 from crawler.engine.hooks.call_watch import Steps, outcome_of
@@ -29,14 +29,14 @@ class Asked(Generic[T]):
         self._read = read
         self._pool = pool_of(hook.code)
 
-    async def ask(self, about: object, url: str) -> T | None:
-        """Return the function's answer about one object; None if it failed. ``url`` is for messages. Raises Withdrawn
+    async def ask(self, about: tuple[Any, ...], url: str) -> T | None:
+        """Return the function's answer to these arguments; None if it failed. ``url`` is for messages. Raises Withdrawn
         if the failure stops the crawl."""
         (answer,) = await self.ask_each([about], [url])
         return answer
 
-    async def ask_each(self, about: Sequence[object], urls: Sequence[str]) -> list[T | None]:
-        """Return the answers about several objects, by calling the function for each in turn."""
+    async def ask_each(self, about: Sequence[tuple[Any, ...]], urls: Sequence[str]) -> list[T | None]:
+        """Return the answers to several sets of arguments, by calling the function with each in turn."""
         self._hook.figures.calls += len(about)
         answers: list[T | None] = []
         hang = 0
@@ -54,8 +54,8 @@ class Asked(Generic[T]):
             hang += isinstance(found[-1], NotReturnedError)
         return answers
 
-    async def _found(self, about: Sequence[object], urls: Sequence[str]) -> list[T | CallFailed]:
-        """Return answers about at least one of the objects, in order. The last one may be the error of a call that has
+    async def _found(self, about: Sequence[tuple[Any, ...]], urls: Sequence[str]) -> list[T | CallFailed]:
+        """Return answers to at least one of the sets, in order. The last one may be the error of a call that has
         not returned."""
         code, steps, found = self._hook.code, Steps(urls), list[T | CallFailed]()
         work = partial(_awaited if code.is_async else _called, code, about, self._read, steps, found)
@@ -78,15 +78,15 @@ class Asked(Generic[T]):
 
 def _called(
     code: NamedCode,
-    about: Sequence[object],
+    about: Sequence[tuple[Any, ...]],
     read: Callable[[object], T],
     steps: Steps,
     found: list[T | CallFailed],
 ) -> None:
-    """Call the function for each object in turn, until the call is given up."""
+    """Call the function with each set of arguments in turn, until the call is given up."""
     for each in steps.each(about):
         try:
-            returned = code.function(each)
+            returned = code.function(*each)
             refuse_coroutine(code.name, returned)
             answer: T | CallFailed = read(returned)
         except BaseException as error:  # even one that would end the thread # noqa: BLE001
@@ -96,7 +96,7 @@ def _called(
 
 async def _awaited(
     code: NamedCode,
-    about: Sequence[object],
+    about: Sequence[tuple[Any, ...]],
     read: Callable[[object], T],
     steps: Steps,
     found: list[T | CallFailed],
@@ -104,7 +104,7 @@ async def _awaited(
     """Do the same with an async function."""
     for each in steps.each(about):
         try:
-            answer: T | CallFailed = read(await code.function(each))
+            answer: T | CallFailed = read(await code.function(*each))
         except GeneratorExit:  # the caller is gone, and so is the event loop
             raise
         except BaseException as error:  # even one that would end the loop # noqa: BLE001

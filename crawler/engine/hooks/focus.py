@@ -106,7 +106,7 @@ class Focus:
     async def wanted(self, links: Sequence[Link]) -> Sequence[bool]:
         """See ``LinkJudge``. A link for which the function fails is followed, because it may lead to relevant pages."""
         assert self._filter is not None
-        wishes = await self._filter.ask_each(links, [link.url for link in links])
+        wishes = await self._filter.ask_each([(link,) for link in links], [link.url for link in links])
         return [wish is None or wish for wish in wishes]
 
     async def score_links(self, links: Sequence[Link]) -> Sequence[float]:
@@ -116,7 +116,7 @@ class Focus:
     async def score_page(self, page: HandedPage) -> float | None:
         """See ``LinkJudge``."""
         assert self._rate is not None
-        return await self._rate.ask(Page(facts_of(page), _follows_none), page.record.entry.href)
+        return await self._rate.ask((Page(facts_of(page), _follows_none),), page.record.entry.href)
 
     def close(self) -> None:
         """Close the functions when the run is over."""
@@ -127,7 +127,7 @@ class Focus:
     async def _scored(self, links: Sequence[Link]) -> Sequence[float]:
         """Return a score for each link of a batch: the neutral score if the function fails."""
         assert self._score is not None
-        found = await self._score.ask(list(links), links[0].page)
+        found = await self._score.ask((list(links),), links[0].page)
         if found is not None and len(found) != len(links):
             fault = CallFailed(f"it returned {len(found)} scores for {len(links)} links")
             self._score.failed(links[0].page, fault)

@@ -92,7 +92,7 @@ _OWN = {
 }
 _OF_WHOLE = (
     ("crawl", ("scope", "hops_outside", "order", "max_pages", "max_depth")),
-    ("politeness", ("host_key", "address_delay")),
+    ("politeness", ("host_key",)),
     ("recrawl", ("enabled",)),
 )
 _REFUSED = (BucketError, CarrierRefusedError, SeedsError, SettingsError, UsageError)

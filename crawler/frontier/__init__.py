@@ -21,7 +21,7 @@ reads a clock. To follow a lease, read ``frontier``, ``workbench``, ``gate`` and
     ad_hoc_lease, overrides  requests without a queued URL; the user's changes to single hosts
     outage                   detects that failures of many hosts are due to our own network
     frontier                 the public interface
-    host_keys, address_gap   which hosts share a gap and lease slots; the gap of an IP address
+    host_keys                which hosts share a gap and lease slots
     host_status              a host as tables show it
     postponement             moves a URL behind all others of its host, before the frontier is loaded
 """

@@ -22,6 +22,7 @@ REMOVED = {
     "politeness.max_retry_after": f"a longer Retry-After is cut to an hour; {_PATIENCE}",
     "politeness.backoff_max": f"a back-off grows to 120 times the first; {_BACKOFF}",
     "politeness.jitter": "back-offs and snoozes are up to a tenth longer",
+    "politeness.address_delay": 'politeness.host_key = "address" sets one gap for each IP address',
     "politeness.adaptive": _SLOW,
     "politeness.adaptive_min": _SLOW,
     "politeness.adaptive_max": _SLOW,

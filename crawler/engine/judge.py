@@ -65,7 +65,7 @@ def judge(entry: Entry, result: Response | Failure, now: float, settings: RetryS
         spent = again.throttled >= tries_of(FailureClass.THROTTLED, settings)
         return Throttled(again, record if spent else None, request)
     if request.failure is not None and entry.tries + 1 < tries_of(request.failure, settings):
-        return _again(entry, request, request.failure, settings)
+        return _again(entry, request, settings)
     if result.location is not None:
         return Draft(record, request, location=result.location)
     if result.status == PAYMENT:
@@ -129,12 +129,12 @@ def _judge_failure(entry: Entry, failure: Failure, now: float, settings: RetrySe
         return Retry(entry, proxy_wait(settings, entry.href), request)  # not counted as a try: no server was asked
     if entry.tries + 1 < tries_of(failed_as, settings):
         entry = entry._replace(cut=None if failure.partial is None else failure.partial.truncated)
-        return _again(entry, request, failed_as, settings)
+        return _again(entry, request, settings)
     outcome = Outcome.EXCLUDED if failure.kind.excluded else Outcome.FAILED
     return Draft(PageRecord(entry, outcome, now, error=failure.error), request)
 
 
-def _again(entry: Entry, request: RequestOutcome, failed_as: FailureClass, settings: RetrySettings) -> Retry:
+def _again(entry: Entry, request: RequestOutcome, settings: RetrySettings) -> Retry:
     again = entry._replace(tries=entry.tries + 1)
     return Retry(again, retry_wait(again.tries, settings, entry.href), request)
 

@@ -10,8 +10,7 @@ MODULES: dict[str, str] = {
     "base": """
         faults native_switch named_stream printable units
         settings.leaving settings.hours settings.match settings.parts settings.timetable settings.sites
-        settings.removed settings.load
-        settings.live
+        settings.load settings.live
         kv clock entropy memory figures native same_program parent_death
         processes.frames processes.child processes.forker processes.fair_line processes.lane
         disk.failpoints disk.full disk.private disk.regular disk.expendable disk.files
@@ -26,7 +25,7 @@ MODULES: dict[str, str] = {
         urls.canonicaliser
         robots.path_patterns robots.directives
         refusal.addresses refusal.own_rules
-        consent.statements consent.robots_lines consent.terms robots.parse
+        consent.statements consent.terms robots.parse
         scope.modes scope.globs scope.patterns scope.url_sites scope.boundary scope.bounds scope.priority_rules
         scope.rule_faults scope.store_choice
     """,
@@ -54,7 +53,7 @@ MODULES: dict[str, str] = {
         browser.page_budget browser.rendered browser.asked browser.http_cache browser.engines browser.pipe
         browser.tab browser.process
         browser.lightpanda browser.browser
-        identity.keys identity.key_file identity.signatures identity.directory identity.signer
+        identity.keys identity.signatures identity.directory identity.signer
         fetch.late_authorities
         fetch.outcome fetch.body_memory fetch.content_coding fetch.capture fetch.lenient fetch.patience
         fetch.secret
@@ -95,7 +94,7 @@ MODULES: dict[str, str] = {
         steps.seal steps.step_codec
         clock_step clock_anchor digest_sum directory receiving crawl_file identity
         job_lock crawl_at_rest event_log left_out history_file
-        markdown_files inbox scope_state seen_compaction stored_errors transaction step_log
+        markdown_files inbox scope_state seen_compaction stored_errors step_log transaction
         platform shared_platform journal_search
         promises admission live_status last_command recovery run_settings snapshot open_files
         checkpointer seen_figures revisit returning follower verdict parsing_notes suspects reclass job
@@ -105,17 +104,17 @@ MODULES: dict[str, str] = {
         bucket.keeping
     """,
     "inspect": """
-        beginning statistics hosts_now host_table sort_values host_settings host_states job_reader
+        statistics hosts_now host_table host_settings host_states job_reader
         crawl_partitions known_urls explanation record_stream record_choice survey_reader crawl_reader
         crawl_tail
-        export.columns job_view crawl_explained
-        integrity.finding integrity.change integrity.record_files integrity.part_reader integrity.inventory
+        export.columns job_view
+        integrity.finding integrity.part_reader integrity.inventory
         integrity.quarantine integrity.url_marks integrity.output_files integrity.rebuild
-        integrity.verifier integrity.crawl_verifier integrity.repairer integrity.crawl_repairer
-        export.final_records export.refused export.last_records export.kept_parts export.beside
+        integrity.verifier integrity.crawl_verifier integrity.repairer
+        export.refused export.last_records export.kept_parts export.beside
         export.tables
-        export.parquet export.query export.markdown export.markup export.report_page
-        export.job_report export.cells export.csv_file
+        export.parquet export.query export.markdown export.report_page
+        export.job_report export.csv_file page_texts
         export.sorted_lines export.wacz export.web_archive
         link_verdict broken_links broken_anchors
         crawl_restoration crawl_backup audit
@@ -161,20 +160,18 @@ MODULES: dict[str, str] = {
     "tools": """
         demo.hosts demo.web
         bench.child bench.synthetic_web bench.synthetic_server bench.crawl_truth bench.synthetic_crawl
-        dedup.interrupt dedup.key_spec dedup.lines dedup.lookout dedup.digest_file dedup.store
-        dedup.chain_rebuild
-        dedup.exchange dedup.bit_strings dedup.filter_setup dedup.stream dedup.build_process
-        dedup.build
+        dedup.key_spec dedup.lines dedup.digest_file dedup.store dedup.chain_rebuild
+        dedup.exchange dedup.bit_strings dedup.filter_setup dedup.stream dedup.build
         scrapy.job_settings scrapy.spider_status scrapy.upkeep scrapy.request_job scrapy.request_rows
         scrapy.start_requests scrapy.in_progress scrapy.item_feeds scrapy.dupefilter scrapy.scheduler
     """,
     "cli": """
         exit_codes interruptible help_text contact toml_lines pattern_files named_urls named_seeds damaged_job
         url_batches
-        add retry priority config backup split options bench subject retract audit export sql report integrity_text
+        add retry priority config backup split options bench subject retract audit export sql report
         command_words plan
         repair
-        canon browser after_run reporting partitioned drain crawl check work launches dashboard slice_table
+        canon browser after_run reporting partitioned drain crawl check work launches dashboard agent_tools mcp
         shared_filter dedup explain forget hosts identity reload restore stats tail text top verify demo filter
         completion by_address
     """,

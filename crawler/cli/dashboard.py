@@ -155,8 +155,7 @@ async def _until_signalled(
         raise UsageError(
             f"cannot serve the page at {settings.listen}: {error.strerror}; choose another port"
         ) from error
-    for line in spoken_of(settings, access, address):
-        print(line, flush=True)
+    print(spoken_of(settings, access, address), flush=True)
     if opens is not None:
         open_in_browser(access.link(address), opens)
     loop = asyncio.get_running_loop()

@@ -23,7 +23,7 @@ from msgspec.structs import replace
 
 from crawler.base.carrier.open_carrier import open_carrier
 from crawler.base.carrier.verbs import Carrier, CarrierError, CarrierRefusedError
-from crawler.base.clock import SteadyClock
+from crawler.base.clock import SteadyClock, boot_time
 from crawler.base.disk import RealDisk
 from crawler.base.figures import duration
 from crawler.base.parent_death import end_with_parent
@@ -47,7 +47,6 @@ from crawler.cluster.agreement import (
     settings_of_crawl,
     usable,
 )
-from crawler.cluster.claims import boot_time
 from crawler.cluster.drain_file import at_work, is_asked
 from crawler.cluster.member import Member
 from crawler.cluster.member_options import MemberResult
@@ -140,7 +139,7 @@ def run(arguments: argparse.Namespace) -> int:
         # The crawl's time limit and rate are enforced elsewhere; values given here apply to this worker only.
         arguments.beneath.get("crawl", {}).pop("max_time", None)
         rate = arguments.beneath.get("politeness", {}).pop("rate", None)
-        settings, _ = build_settings(arguments)
+        settings = build_settings(arguments)
         _check_whole(settings, arguments.beneath)
         result, drained = asyncio.run(_by_hand(arguments, settings, rate, tables, view))
     if not result.stats and not arguments.quiet:

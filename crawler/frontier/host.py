@@ -49,6 +49,7 @@ _FLAGS = _CLOSED | _REVISITS
 _RESULT_SHIFT = 4  # the upper half of the flags is the host's result
 _RESULTS = tuple(HostResult)
 _NO_FAILURE = 255
+_SIGNED = 128  # in the byte of robots_tries
 GROWTH = 30  # finished URLs over which the growth of a queue is measured
 DEEP = 20  # links from a seed; few real sites are this deep, unlike sites that generate links
 # Holds that are decided again after a restart are stored as a gap.
@@ -158,6 +159,7 @@ class Politeness(Struct, eq=False):
     paused: bool = False
     blocked: bool = False
     located: bool = False  # its address was looked up in this run; not stored
+    signed: bool = False  # it asks for signed requests
     robots_unused: bool = False  # its robots.txt was fetched for a page that was not requested yet; not stored
 
 
@@ -282,7 +284,7 @@ def encode_host(host: Host) -> bytes:
         _VERSION,
         _STORED_REASONS[politeness.hold_reason],
         backoff if backoff < _BYTE_MAX else _BYTE_MAX,  # four calls of min() would cost as much as everything else here
-        politeness.robots_tries if politeness.robots_tries < _BYTE_MAX else _BYTE_MAX,
+        (politeness.robots_tries if politeness.robots_tries < _SIGNED else _SIGNED - 1) | _SIGNED * politeness.signed,
         PAUSED * politeness.paused
         | BLOCKED * politeness.blocked
         | RETIRED * retired
@@ -412,10 +414,11 @@ def decode_host(name: str, value: bytes) -> Host:
             None if crawl_delay < 0 else crawl_delay,
             None if latency < 0 else latency,
             robots_until or 0.0,
-            robots_tries,
+            robots_tries % _SIGNED,
             address or None,
             bool(flags & PAUSED),
             bool(flags & BLOCKED),
+            signed=robots_tries >= _SIGNED,
         ),
         failures,
         Tally(fetched, failed, size_read, seconds or 0.0, errors or None, opic_score or 0.0),

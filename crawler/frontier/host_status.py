@@ -19,6 +19,7 @@ from crawler.frontier.states import IN_LINE
 _NO_BUDGET = BudgetSettings()
 SCRIPTED_SHARE = 0.25  # share of a host's pages; below it, only a part of the site is an application
 SCRIPTED_NAMED = 20
+RETRIES = "its URLs failed and will be retried"
 
 
 class HostState(StrEnum):
@@ -224,7 +225,7 @@ def _why(host: Host, state: HostState, now: float, budget: BudgetSettings, servi
             word = "no answer" if last is None else last.word
             return rule, f"{times} requests in a row without a response; the last: {word}"
     if host.politeness.next_time <= now:
-        return "retry", "its URLs failed and will be retried"
+        return "retry", RETRIES
     return rule, host.politeness.hold_reason.words
 
 

@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from crawler.base.settings.parts import PolitenessSettings, RetrySettings
 from crawler.frontier.host import Host
+from crawler.frontier.host_status import RETRIES, next_time_of
 from crawler.frontier.politeness import HoldReason, gap
 from crawler.frontier.tries_ahead import Unresponsive, until_given_up
 from crawler.url.urls.domain import registrable_domain
@@ -37,7 +38,8 @@ class HostTime(Struct, frozen=True):
 
 
 class Work(Struct, frozen=True):
-    """The pending work of a host: ``size`` URLs from ``next_time`` (seconds since 1970), which ``reason`` set.
+    """The pending work of a host: ``size`` URLs from ``next_time`` (seconds since 1970). ``reason`` is why it waits,
+    empty if only for its gap.
 
     ``address`` is None if unknown. ``silent`` is None if it responds. ``grows`` and ``deep`` come from its tally.
     """
@@ -48,7 +50,7 @@ class Work(Struct, frozen=True):
     crawl_delay: float | None
     latency: float | None
     address: str | None = None
-    reason: HoldReason = HoldReason.NONE
+    reason: str = ""
     silent: Unresponsive | None = None
     grows: bool = False
     deep: str = ""
@@ -56,19 +58,23 @@ class Work(Struct, frozen=True):
     @classmethod
     def of(cls, host: Host) -> Work:
         known, queue = host.politeness, host.queue
-        # If nothing else waits, the host is requested when the first retry is due.
+        next_time = next_time_of(host)
         return cls(
             host.name,
             queue.size,
-            max(known.next_time, queue.retry_at) if queue.only_retries else known.next_time,
+            next_time,
             known.crawl_delay,
             known.latency,
             known.address,
-            known.hold_reason,
+            RETRIES if next_time > known.next_time else _words(known.hold_reason),
             Unresponsive.of(host),
             host.tally.grows,
             host.tally.deep,
         )
+
+
+def _words(reason: HoldReason) -> str:
+    return "" if reason.is_gap else reason.words
 
 
 def pace(crawl_delay: float | None, latency: float | None, settings: PolitenessSettings) -> float:
@@ -87,8 +93,8 @@ def time_of(work: Work, now: float, settings: PolitenessSettings, retry: RetrySe
         return HostTime(work.name, 0, each, 0.0)
     if work.silent is not None:
         each = until_given_up(work.silent, work.size, work.latency, settings, retry) / work.size
-    wait, reason = max(0.0, work.next_time - now), "" if work.reason.is_gap else work.reason.words
-    return HostTime(work.name, work.size, each, wait + work.size * each, 1, wait, reason)
+    wait = max(0.0, work.next_time - now)
+    return HostTime(work.name, work.size, each, wait + work.size * each, 1, wait, work.reason)
 
 
 def shared_key(work: Work, rule: str) -> str | None:

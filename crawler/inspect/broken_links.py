@@ -19,9 +19,9 @@ from urllib.parse import urlsplit
 import msgspec.json
 from msgspec import Struct
 
-from crawler.inspect.export.final_records import final_records
 from crawler.inspect.export.kept_parts import KeptParts
 from crawler.inspect.link_verdict import Result, verdict_of
+from crawler.inspect.record_stream import final_records
 from crawler.job.output import Record
 from crawler.job.records import Outcome
 from crawler.url.urls.canonicaliser import Canonical, Canonicaliser

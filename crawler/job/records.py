@@ -19,7 +19,7 @@ from functools import lru_cache
 from typing import Any, NamedTuple, TypeVar
 
 import msgspec.json
-from msgspec import UNSET, Struct, UnsetType, to_builtins
+from msgspec import Struct, to_builtins
 
 from crawler.base.settings.parts import LEAF, OUTPUTS
 from crawler.frontier.entry import Entry, decode_entry, encode_entry
@@ -164,126 +164,83 @@ def _second_label(seconds: int) -> str:
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S")
 
 
-class _Row(Struct, omit_defaults=True):
-    """A line of ``pages.jsonl``, with its fields in this order. Fields with a default are omitted if they have it."""
-
-    url: str
-    status: int | None
-    error: str | None
-    outcome: Outcome
-    depth: int
-    via: str | None
-    fetched_at: str
-    content_type: str | None
-    bytes: int | None
-    links: int
-    location: str | None = None
-    links_cut: bool = False
-    truncated: str | None = None
-    digest: str | None = None
-    simhash: str | None = None
-    duplicate_of: str | None = None
-    robots: tuple[str, ...] = ()
-    consent: Mapping[str, str] | None = None
-    consent_by: Mapping[str, str] | None = None
-    license: str | None = None
-    needs_scripts: tuple[str, ...] = ()
-    rule: Rule | None = None
-    probe: bool = False
-    embedded: bool = False
-    hops_outside: int | None = None
-    visit: int | None = None
-    changed: bool | UnsetType | None = UNSET
-    gone: bool = False
-    title: str | None = None
-    language: str | None = None
-    detected_language: str | None = None
-    canonical: str | None = None
-    charset: str | None = None
-    payload_digest: str | None = None
-    etag: str | None = None
-    last_modified: str | None = None
-    address: str | None = None
-    seconds: float | None = None
-    tries: int | None = None
-    headers: Mapping[str, str] | None = None
-    price: str | None = None
-    rendered: str | None = None
-    engine: str | None = None
-    engine_ms: int | None = None
-    rendered_for: str | None = None
-    body: str | None = None
-    body_cut: str | None = None
-    score: float | None = None
-    id: str | None = None
-    data: Mapping[str, Any] | None = None
-    data_error: str | None = None
-    kept: Mapping[str, tuple[int, int, int, int]] | None = None
-
-
 NOT_RENDERED = "not rendered: "  # prefix of the error of a page that a browser could not render
-_RAW = (None, None, None, None)
+_RENDERED = ("rendered", "engine", "engine_ms", "rendered_for")  # names in a record of the fields of ``RenderedAs``
 
 
 def encode_page(record: PageRecord, kept: Sequence[Position] = (), body: Body | None = None) -> bytes:
     """Return the record as a line of ``pages.jsonl``, including its line feed. ``kept`` are the positions of the page's
     parts in the other outputs. ``body`` has a file of its own."""
-    entry, content, later, consent = record.entry, record.content, record.visit > 1, record.consent
-    etag, last_modified, address, seconds, tries, headers = record.exchanged  # *record.exchanged is untyped
-    rendered, engine, engine_ms, rendered_for = record.rendered or _RAW
-    row = _Row(
-        entry.href,
-        record.status,
-        record.error,
-        record.outcome,
-        entry.depth,
-        entry.via,
-        time_label(record.fetched_at),
-        record.content_type,
-        record.size,
-        record.links,
-        record.location,
-        record.links_cut,
-        record.truncated,
-        None if content is None else content.digest.hex(),
-        None if content is None or content.simhash is None else f"{content.simhash:016x}",
-        None if content is None else content.duplicate_of,
-        record.robots,
-        as_words(consent) if consent else None,
-        {purpose: source for purpose, (_, source) in consent.items()} if consent else None,
-        record.license,
-        record.needs_scripts or (),
-        None if record.refusal is None else record.refusal.rule,
-        entry.probe,
-        entry.reach == LEAF,
-        None if entry.reach in (0, LEAF) else entry.reach,
-        record.visit if later else None,
-        record.changed if later else UNSET,
-        record.gone,
-        *record.profile,
-        etag,
-        last_modified,
-        address,
-        seconds,
-        tries,
-        headers,
-        record.price,
-        rendered,
-        engine,
-        engine_ms,
-        rendered_for,
-        None if body is None else body_name(body.digest),
-        None if body is None else body.cut,
-        None if record.score is None else round(record.score, 6),
-        record.id,
-        record.data,
-        record.data_error,
-        {_name(at): (file_in_output(at.file), at.end - at.length, at.length, at.crc) for at in kept} or None,
-    )
+    entry = record.entry
+    row: dict[str, Any] = {
+        "url": entry.href,
+        "status": record.status,
+        "error": record.error,
+        "outcome": record.outcome,
+        "depth": entry.depth,
+        "via": entry.via,
+        "fetched_at": time_label(record.fetched_at),
+        "content_type": record.content_type,
+        "bytes": record.size,
+        "links": record.links,
+    }
+    row |= _known(_of_page(record))
+    if record.visit > 1:
+        row |= {"visit": record.visit, "changed": record.changed}
+    row |= _known(_of_visit(record))
+    if body is not None:
+        row |= _known({"body": body_name(body.digest), "body_cut": body.cut})
+    row |= _known(_of_code(record))
+    if kept:
+        row["kept"] = {_name(at): (file_in_output(at.file), at.end - at.length, at.length, at.crc) for at in kept}
     return _in_ascii(row) + b"\n"
 
 
-def _in_ascii(row: _Row) -> bytes:
+def _known(fields: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in fields.items() if value is not None}
+
+
+def _of_page(record: PageRecord) -> dict[str, Any]:
+    entry, content, consent = record.entry, record.content, record.consent
+    return {
+        "location": record.location,
+        "links_cut": record.links_cut or None,
+        "truncated": record.truncated,
+        "digest": None if content is None else content.digest.hex(),
+        "simhash": None if content is None or content.simhash is None else f"{content.simhash:016x}",
+        "duplicate_of": None if content is None else content.duplicate_of,
+        "robots": record.robots or None,
+        "consent": as_words(consent) if consent else None,
+        "consent_by": {purpose: source for purpose, (_, source) in consent.items()} if consent else None,
+        "license": record.license,
+        "needs_scripts": record.needs_scripts or None,
+        "rule": None if record.refusal is None else record.refusal.rule,
+        "probe": entry.probe or None,
+        "embedded": entry.reach == LEAF or None,
+        "hops_outside": None if entry.reach in (0, LEAF) else entry.reach,
+    }
+
+
+def _of_visit(record: PageRecord) -> dict[str, Any]:
+    return {
+        "gone": record.gone or None,
+        **record.profile._asdict(),
+        **record.exchanged._asdict(),
+        "price": record.price,
+        **dict(zip(_RENDERED, record.rendered or (), strict=False)),
+    }
+
+
+def _of_code(record: PageRecord) -> dict[str, Any]:
+    return {
+        "score": None if record.score is None else round(record.score, 6),
+        "id": record.id,
+        "data": record.data,
+        "data_error": record.data_error,
+    }
+
+
+def _in_ascii(row: Mapping[str, Any]) -> bytes:
     """Return the row as JSON. Other characters are escaped, so that no reader takes one of them for a line end."""
     try:
         line = _ENCODER.encode(row)

@@ -22,11 +22,10 @@ from msgspec import Struct
 from crawler.base.disk import RealDisk
 from crawler.base.settings.parts import Settings
 from crawler.base.settings.sites import Sites
-from crawler.inspect.crawl_explained import explain_in
 from crawler.inspect.crawl_partitions import CrawlPartitions, Partition, crawl_partitions, holds_any, holds_crawl
 from crawler.inspect.crawl_reader import all_hosts_of, hosts_of, pooled, waiting_messages
 from crawler.inspect.crawl_tail import tail_of
-from crawler.inspect.explanation import Explanation
+from crawler.inspect.explanation import Explanation, explain_in
 from crawler.inspect.host_table import Row, Table
 from crawler.inspect.hosts_now import hosts_now
 from crawler.inspect.job_reader import job_stats, open_job

@@ -20,10 +20,9 @@ from crawler.base.settings.sites import Sites
 from crawler.engine.run import Run, pause_text
 from crawler.frontier.entry import queue_of
 from crawler.inspect.explanation import CrawlNow, Explanation, Known, explain, explain_seen
-from crawler.inspect.host_table import Chosen, Row, Selection, Table, chosen_hosts, host_rows
+from crawler.inspect.host_table import Chosen, Row, Selection, Table, chosen_hosts, host_rows, told_by
 from crawler.inspect.hosts_now import HostsNow
 from crawler.inspect.record_stream import changes_up_to
-from crawler.inspect.sort_values import told_by
 from crawler.job.directory import PAGES
 from crawler.job.inbox import MOST_URLS, Answer, Inbox
 from crawler.job.output import lines_of

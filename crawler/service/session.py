@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from crawler.base.clock import SteadyClock
 from crawler.base.disk import Expendable
-from crawler.base.settings.parts import DashboardSettings, Settings
+from crawler.base.settings.parts import Settings
 from crawler.engine.lifecycle import State, Stop
 from crawler.engine.run import Run
 from crawler.engine.user_code import UserCode
@@ -51,7 +51,7 @@ class RunOptions(Struct, frozen=True):
     """``finite``: the seeds end, so all are read even if a limit is reached first. ``check`` may refuse a job to be
     resumed. ``records_to`` is a descriptor to which records are copied; the run ends if its reader closes it. ``code``
     is the user's. ``begun`` is called with the run before it does anything. ``signals``: ending signals stop the run
-    instead of being left to the caller. ``announce`` returns the lines with the address of the dashboard. ``kept_open``
+    instead of being left to the caller. ``opening`` is called with the link to the dashboard. ``kept_open``
     takes over the dashboard when the job is closed, unless the run failed or a signal ended it."""
 
     finite: bool = True
@@ -60,7 +60,7 @@ class RunOptions(Struct, frozen=True):
     code: UserCode = field(default_factory=UserCode)
     begun: Callable[[Run], None] = lambda _: None
     signals: bool = True
-    announce: Callable[[DashboardSettings, Access, str], list[str]] = spoken_of
+    opening: Callable[[str], object] | None = None
     kept_open: KeptOpen | None = None
 
 
@@ -109,16 +109,19 @@ async def run_crawl(
         reloading.parts = _parts(run, worker, fetcher, shown)
         spare_the_collector()
         facade.begin("resumed" if job.files.resumed else "begun")
-        spoken = [] if access is None or address is None else options.announce(settings.dashboard, access, address)
         if view is not None:
             run.keeper.tell_notes(view.say)
-            for line in (*fetcher.notes, *spoken):
+            begins = [] if resumed else [f"crawling into {directory}: Ctrl-C stops it, the same command resumes it"]
+            spoken = [] if access is None or address is None else [spoken_of(settings.dashboard, access, address)]
+            for line in (*begins, *spoken, *fetcher.notes):
                 view.say(line)
             if resumed is not None and not options.finite:
                 resumed.tell(view.say)
         before = None if resumed is None else run.stats()
         reporter = StatusReporter(job.files, facade.history, clock, view, address)
         options.begun(run)
+        if options.opening is not None and access is not None and address is not None:
+            options.opening(access.link(address))
         with contextlib.closing(options.code), _pipe(job, facade, options) as pipe, _signals(run, facade, options):
             beside = [] if bucket is None else [_keep_up(bucket)]
             try:

@@ -12,9 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawler.base.settings.load import SettingsError, as_tables, has_key, settings_from
+from crawler.base.settings.load import SettingsError, as_tables, settings_from
 from crawler.base.settings.parts import TABLES, PriorityRule, Settings
-from crawler.base.settings.removed import REMOVED
 
 DEFAULTS = as_tables(Settings())
 LISTED = (("priority", "rules"), ("site", "tables"))  # lists of tables, with tests of their own
@@ -138,13 +137,6 @@ def test_a_value_out_of_its_range_is_refused(table: str, key: str, value: object
 )
 def test_the_ends_of_the_ranges_may_be_used(table: str, key: str, value: float) -> None:
     assert getattr(getattr(settings_from({table: {key: value}}), table), key) == value
-
-
-def test_a_removed_key_is_refused_with_what_holds_now() -> None:
-    for place, instead in REMOVED.items():
-        table, _, key = place.partition(".")
-        assert not has_key(table, key) or table == "site", place
-        refused({table: [{"match": "a.org", key: 1}] if table == "site" else {key: 1}}, place, instead)
 
 
 values = st.recursive(

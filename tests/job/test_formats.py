@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import json
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ from rocksdict import Rdict
 
 import crawler as library
 from crawler import __version__
-from crawler.base.kv import Batch, Family
+from crawler.base.kv import Family
 from crawler.base.settings.parts import SHAPING
 from crawler.frontier.entry import Entry, encode_entry
 from crawler.frontier.host import Host, encode_host
@@ -120,9 +121,10 @@ def check_refused(job: Path, command: str, said: str) -> None:
     words = COMMANDS.get(command) or (URL, "--job", "{job}", "--partitions", "2")
     before, out = state(job), job.with_name("out")
     ran = crawler(*(word.format(job=job, out=out) for word in words), timeout=30)
-    assert (ran.code, ran.out) == (2, ""), ran
     (line,) = ran.err.splitlines()
     assert said in line
+    as_json = json.dumps({"error": line.removeprefix("crawler: error: "), "exit": 2}) + "\n"
+    assert (ran.code, ran.out) == (2, as_json if "--json" in words else ""), ran
     assert state(job) == before
     assert not out.exists()
 
@@ -189,7 +191,7 @@ STORED: dict[str, object] = {
         "requests robots seen soft404 traps"
     ),
     "shaping": ("canonical.rules crawl.order seen.capacity seen.fpp seen.hash seen.kind seen.layout seen.ledger"),
-    "versions": {"generation": 2, "segment": 1, "batch": 1, "inbox": 1, "run": 1},
+    "versions": {"generation": 2, "segment": 1, "inbox": 1, "run": 1},
     "encoded": {
         "entry": "00000000000100000000000000687474703a2f2f682e746573742f0a",
         "host": "03000000000000ff" + "00" * 38 + "f0bf" + "00" * 46 + "f0bf02" + "00" * 27,
@@ -201,7 +203,7 @@ STORED: dict[str, object] = {
         ),
         "counters": f"01dc003c{0:014x}9098{0:026x}8080{0:018x}8080{0:046x}8080{0:016x}",
         "ledger": "01" + "00" * 24,
-        "robots": "02f401000000000000f03f0000c80000000000000000002a",
+        "robots": "9701cd01f4cb3ff0000000000000c0c40094ccc8cb0000000000000000c4012ac280",
     },
 }
 
@@ -215,7 +217,6 @@ def test_what_is_stored_changes_with_the_format_alone() -> None:
         "versions": {
             "generation": generations.VERSION,
             "segment": segment_format.VERSION,
-            "batch": Batch().encode()[1],
             "inbox": inbox.VERSION,
             "run": run_settings.VERSION,
         },

@@ -32,7 +32,6 @@ from crawler.base.settings.parts import (
     Settings,
     SiteTable,
 )
-from crawler.base.settings.removed import REMOVED
 from crawler.base.settings.sites import OF_PATHS
 from crawler.base.units import Quantity
 
@@ -184,8 +183,6 @@ def _read(table: str, kind: Callable[..., object], stated: Mapping[str, Any], so
     """Return the values of a table by key."""
     hints, found = _hints(kind), dict[str, Any]()
     for key, value in stated.items():
-        if key not in hints and (instead := REMOVED.get(f"{table}.{key}")) is not None:
-            raise SettingsError(f"{source.at(table, key)}: {table}.{key} is no longer a setting: {instead}")
         if key not in hints:
             raise SettingsError(f"{source.at(table, key)}: unknown key {table}.{key}{nearest(key, hints)}")
         found[key] = _checked(f"{source.at(table, key)}: {table}.{key}", value, hints[key])

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import os
 from functools import partial
 
+from crawler.base.processes import cores
 from crawler.base.settings.load import Source
 from crawler.base.settings.parts import HookSettings, Settings
 from crawler.engine.hooks.focus import ASKED, Focus
@@ -115,6 +115,6 @@ def functions_gone(last: HookSettings, settings: HookSettings) -> list[str]:
 
 def _on_page(hook: Hook, settings: HookSettings, concurrency: int) -> OnPage:
     if settings.on_page_in == "process" and not hook.code.is_async:
-        workers = len(os.sched_getaffinity(0))
+        workers = cores()
         return OnPage(hook, PageProcesses(hook.code, workers), settings, workers)
     return OnPage(hook, OwnPages(pool_of(hook.code)), settings, concurrency)

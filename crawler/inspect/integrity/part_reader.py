@@ -1,4 +1,4 @@
-"""Compares outputs besides ``pages.jsonl`` with the records and the journal."""
+"""Checks the files of records as files, and compares the other outputs with the records and the journal."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from crawler.inspect.integrity.finding import Detail, Finding, Kind
 from crawler.job.output import Record
 from crawler.job.output.body_files import DIRECTORY, body_of, is_whole
 from crawler.job.output.outputs import FORMS
+from crawler.job.output.record_text import Fault, FileFault, file_faults
 from crawler.job.records import Position, file_in_output, file_number, kind_of
 
 
@@ -131,3 +132,32 @@ class PartReader:
                 Kind.BODIES_LOST, DIRECTORY, {"file": name, "of": owner, "bodies": self._missing}, mends=mends
             )
         self._missed, self._missing = None, 0
+
+
+MOVED = frozenset({Kind.FILE_LOST, Kind.FILE_CUT})  # faults that change the offsets of later records
+_KINDS = {
+    Fault.LOST: Kind.FILE_LOST,
+    Fault.CUT: Kind.FILE_CUT,
+    Fault.FRAME: Kind.FRAME_DAMAGED,
+    Fault.TABLE: Kind.TABLE_LOST,
+}
+
+
+def file_findings(pages: Path) -> Iterator[Finding]:
+    """Yield the faults of the files. Raises OSError."""
+    for each in file_faults(pages):
+        yield Finding(_KINDS[each.fault], each.path.name, _details(each))
+
+
+def _details(fault: FileFault) -> dict[str, Detail]:
+    match fault.fault:
+        case Fault.CUT:
+            return {"offset": fault.offset}
+        case Fault.FRAME:
+            return {"offset": fault.offset, "bytes": fault.size}
+    return {}
+
+
+def is_broken(pages: Path) -> bool:
+    """True if records are unreadable. Raises OSError."""
+    return next(file_faults(pages), None) is not None

@@ -49,14 +49,14 @@ def decode_allowance(value: bytes) -> Allowance:
     return Allowance(version, total)
 
 
-class Wish(Struct, frozen=True):
+class Wish(Struct, frozen=True, array_like=True, tag=1):
     """A partition's message to the coordinator: its allowance, and how many more pages it could fetch now."""
 
     has: Allowance
     more: int = 0
 
 
-class Grant(Struct, frozen=True):
+class Grant(Struct, frozen=True, array_like=True, tag=2):
     """The coordinator's message to a partition: its allowance, and whether pages are left to grant."""
 
     gives: Allowance

@@ -527,7 +527,7 @@ class RocksStore(Store):
             for number in range(_REOPEN_FILES):
                 made.append(self._path / f"room-{number}.part")
                 with made[-1].open("wb") as file:
-                    if number == 0:
+                    if number == 0 and hasattr(os, "posix_fallocate"):
                         os.posix_fallocate(file.fileno(), 0, need + _REOPEN_ROOM)
         except OSError as error:
             raise StoreError(error.errno, f"cannot open the store {self._path}: {error.strerror}") from error

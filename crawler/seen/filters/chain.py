@@ -48,7 +48,7 @@ from crawler.seen.filters.watched_keys import WatchedKeys
 from crawler.seen.slices.compiled import CHUNK, seen_kernel
 from crawler.seen.slices.contract import Slice
 from crawler.seen.slices.digest_batch import Batch, Indices, Words
-from crawler.seen.slices.digests import count_digests, digest_words, pairs_of
+from crawler.seen.slices.digests import count_digests, digest_words
 from crawler.seen.slices.errors import JSON, FilterError, FullError, HashMismatchError
 from crawler.seen.slices.fpp_model import compound
 from crawler.seen.slices.key_hash import SEED_ZERO, KeyHash
@@ -71,7 +71,6 @@ class Chain(ABC):
     kind: str
     fpp: float
     _compacts = False  # True if one slice may replace all
-    _few = 12  # keys; below, plain loops are faster than numpy's calls
 
     def __init__(self, hash: KeyHash | None) -> None:
         """With ``hash`` None, create a hash with its own secret."""
@@ -114,8 +113,6 @@ class Chain(ABC):
         """Add the keys of these digests, 16 bytes each. Returns the positions of the new ones, ascending."""
         with self._lock:
             count = count_digests(digests)
-            if count < self._few and self._kernel is None:
-                return self._add_few(digests)
             new: list[int] = []
             for start in range(0, count, _CHUNK):
                 if self._kernel is not None:
@@ -153,9 +150,6 @@ class Chain(ABC):
                 for start in range(0, count, _CHUNK):
                     known += self._kernel.holds_digests(digests, start)
                 return known
-            if count < self._few:
-                ask = self._stack.holds_one
-                return [ask(h1, h2) for h1, h2 in pairs_of(digests)]
             halves = digest_words(digests)
             for start in range(0, len(halves), _CHUNK):
                 batch = Batch(halves[start : start + _CHUNK])
@@ -219,40 +213,10 @@ class Chain(ABC):
             self._count(part)
             start += part
 
-    def _add_one(self, h1: int, h2: int) -> bool:
-        new = not self._stack.holds_one(h1, h2)
-        if new:
-            if self._chain[-1].filter.crowded:
-                self._need(1)
-            self._put_one(h1, h2)
-        self._watched.watch_one(h1, h2, new)
-        return new
-
-    def _add_few(self, digests: bytes) -> list[int]:
-        ask = self._stack.holds_one
-        pairs = list(pairs_of(digests))
-        known = [ask(h1, h2) for h1, h2 in pairs]
-        fresh: dict[tuple[int, int], int] = {}
-        for position, held in enumerate(known):
-            if not held:
-                fresh.setdefault(pairs[position], position)
-        self._need(len(fresh))
-        watch = self._watched.watch_one
-        for (h1, h2), held in zip(pairs, known, strict=True):
-            watch(h1, h2, not held)
-        for h1, h2 in fresh:
-            self._put_one(h1, h2)
-        return list(fresh.values())
-
-    def _put_one(self, h1: int, h2: int) -> None:
-        entry = self._open()
-        entry.filter.put_one(h1, h2)
-        entry.count += 1
-        entry.admitted += 1
-
     def _claims(self, h1: int, h2: int) -> list[int]:
         """Return the numbers of the slices that report the key as present, counted from the oldest, 0."""
-        return [number for number, entry in enumerate(self._chain) if entry.filter.holds_one(h1, h2)]
+        batch = Batch.of_one(h1, h2)
+        return [number for number, entry in enumerate(self._chain) if entry.filter.holds(batch)[0]]
 
     # -- growing
 

@@ -38,14 +38,13 @@ class Room:
         for _ in range(opened):
             self._next()
 
-    def need(self, keys: int, copies: int = 1) -> None:
+    def need(self, keys: int) -> None:
         """Call before the number of keys reaches ``keys``. Raises FilterError if the memory for their slices is
         short."""
         while self._reach < keys:
             part = self._next()
             if part is not None:
-                times = f", {copies} times," if copies > 1 else ""
-                check_memory(part.size * copies, f"a slice for {part.capacity:,} keys{times}")
+                check_memory(part.size, f"a slice for {part.capacity:,} keys")
 
     def _next(self) -> SlicePlan | None:
         try:

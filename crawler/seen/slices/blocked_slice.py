@@ -19,15 +19,13 @@ bit; the model accounts for this.
 Fractions and lanes depend only on the digest, so a batch is prepared once and looked up in every slice.
 
 Cost. Looking up a batch gathers 64 bytes per key and compares them: with numpy about 100 ns per key from
-memory. Below about twelve keys the overhead of numpy's calls dominates, and a plain loop over a memoryview is
-faster.
+memory.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from functools import partial
 from itertools import groupby
 from operator import attrgetter
 
@@ -35,13 +33,12 @@ import numpy as np
 import numpy.typing as npt
 
 from crawler.seen.slices.bit_storage import zeroed_words
-from crawler.seen.slices.digest_batch import MASK32, MASK_INTS, MULTIPLIER, Batch, Indices, Words
+from crawler.seen.slices.digest_batch import Batch, Indices, Words
 from crawler.seen.slices.errors import JSON, FilterError
 from crawler.seen.slices.fpp_model import BlockShape, best_shape, load_for
 from crawler.seen.slices.sampling import PAGES, UNFORESEEN, Sampling
 
 Bools = npt.NDArray[np.bool_]
-PlainSlice = tuple["memoryview[int]", int, int, list[int]]  # words, blocks per region, start of region 1, masks
 
 # Zero-dimensional arrays: numpy's operators are faster with them than with its scalars.
 _SHIFT = np.array(32, np.uint64)
@@ -50,7 +47,6 @@ _ALL_EIGHT = np.array(0x0101010101010101, np.uint64)
 LAYOUTS = {1: "blocked", 2: "paired"}
 
 _LEAST_LOAD = 1e-3  # keys per block; half a million bits per key
-_FEW_TO_PUT = 4  # keys; below, plain loops are faster than numpy's calls
 _FEW_BLOCKS = 256  # blocks; up to this number, checking for duplicates pays off
 
 
@@ -87,22 +83,14 @@ class BlockedSlice:
         self.shape = shape
         self.blocks_per_region = blocks_per_region
         self.words = zeroed_words(size) if words is None else words
-        self._flat = self.words.data
         self._blocks = self.words.reshape(-1, shape.words)
         self._scale = np.array(blocks_per_region, np.uint64)
         self._word_numbers = np.arange(shape.words)
-        # Start of the second half of a key's words: in the other region, or 0 if both halves are in one block.
-        self._far = blocks_per_region * shape.words if shape.blocks == 2 else 0
 
     @classmethod
     def sized(cls, capacity: int, fpp: float, *, blocks: int) -> BlockedSlice:
         """Return the smallest slice that stays within ``fpp`` until ``capacity`` keys were added."""
         return cls(*sized_blocks(capacity, fpp, blocks=blocks))
-
-    @property
-    def plain(self) -> PlainSlice:
-        """The fields that ``lookup`` needs."""
-        return self._flat, self.blocks_per_region, self._far, MASK_INTS[self.shape.hashes]
 
     @property
     def layout(self) -> str:
@@ -136,10 +124,6 @@ class BlockedSlice:
 
     def put(self, batch: Batch) -> None:
         """Set the bits of every key of the batch."""
-        if len(batch) < _FEW_TO_PUT:
-            for h1, h2 in batch.halves.tolist():
-                self.put_one(h1, h2)
-            return
         addresses = self._addresses(batch).reshape(-1)
         masks = batch.masks(self.hashes)
         if len(addresses) <= _FEW_BLOCKS and len(set(addresses.tolist())) == len(addresses):
@@ -149,30 +133,6 @@ class BlockedSlice:
             return
         places = addresses.reshape(-1, 1) * self.shape.words + self._word_numbers
         np.bitwise_or.at(self.words, places.reshape(-1), masks.reshape(-1))
-
-    def put_one(self, h1: int, h2: int) -> None:
-        """Set the bits of one key without numpy, given the halves of its digest."""
-        z = (h1 ^ h2) * MULTIPLIER
-        a, b = z & MASK32, z >> 32 & MASK32
-        words, blocks, table = self._flat, self.blocks_per_region, MASK_INTS[self.shape.hashes]
-        if self._far:
-            i = (a * blocks >> 32) * 4
-            j = (b * blocks >> 32) * 4 + self._far
-        else:
-            i = (a * blocks >> 32) * 8
-            j = i + 4
-        words[i] |= table[h1 & 0xFFF]
-        words[i + 1] |= table[h1 >> 16 & 0xFFF]
-        words[i + 2] |= table[h1 >> 32 & 0xFFF]
-        words[i + 3] |= table[h1 >> 48 & 0xFFF]
-        words[j] |= table[h2 & 0xFFF]
-        words[j + 1] |= table[h2 >> 16 & 0xFFF]
-        words[j + 2] |= table[h2 >> 32 & 0xFFF]
-        words[j + 3] |= table[h2 >> 48 & 0xFFF]
-
-    def holds_one(self, h1: int, h2: int) -> bool:
-        """``holds`` for one key without numpy, given the halves of its digest."""
-        return lookup([self.plain], h1, h2)
 
     def geometry(self) -> dict[str, JSON]:
         """Together with ``words``, enough to rebuild the slice."""
@@ -218,8 +178,6 @@ class BlockedStack:
 
     def __init__(self, slices: Sequence[BlockedSlice]) -> None:
         """Take ``slices``, at least one, in lookup order."""
-        # Given the halves of one digest: True if any slice holds it. Works without numpy.
-        self.holds_one = partial(lookup, [part.plain for part in slices])
         self._alike = [_Alike(list(alike)) for _, alike in groupby(slices, attrgetter("shape"))]
 
     def holds(self, batch: Batch) -> Bools:
@@ -261,29 +219,3 @@ class _Alike:
 
 def _fractions(batch: Batch, shape: BlockShape) -> Words:
     return batch.fractions if shape.blocks == 2 else batch.fractions[::2]
-
-
-def lookup(slices: list[PlainSlice], h1: int, h2: int) -> bool:
-    """Return True if any slice holds the key, given the halves of its digest. Like ``holds``, without numpy."""
-    z = (h1 ^ h2) * MULTIPLIER
-    a, b = z & MASK32, z >> 32 & MASK32
-    known: list[int] = []
-    for words, blocks, far, table in slices:
-        if table is not known:
-            known = table
-            m0, m4 = table[h1 & 0xFFF], table[h2 & 0xFFF]
-        # Most slices do not hold the key, and usually their first word shows it. So compute the rest later.
-        i = (a * blocks >> 32) * (4 if far else 8)
-        if words[i] & m0 == m0:
-            j = (b * blocks >> 32) * 4 + far if far else i + 4
-            if (
-                words[j] & m4 == m4
-                and words[i + 1] & (m := table[h1 >> 16 & 0xFFF]) == m
-                and words[j + 1] & (m := table[h2 >> 16 & 0xFFF]) == m
-                and words[i + 2] & (m := table[h1 >> 32 & 0xFFF]) == m
-                and words[j + 2] & (m := table[h2 >> 32 & 0xFFF]) == m
-                and words[i + 3] & (m := table[h1 >> 48 & 0xFFF]) == m
-                and words[j + 3] & (m := table[h2 >> 48 & 0xFFF]) == m
-            ):
-                return True
-    return False

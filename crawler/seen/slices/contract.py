@@ -46,14 +46,6 @@ class Slice(Protocol):
         """Add every key of the batch. All must be new and distinct."""
         ...
 
-    def holds_one(self, h1: int, h2: int) -> bool:
-        """``holds`` for one key, given the halves of its digest. Works without numpy."""
-        ...
-
-    def put_one(self, h1: int, h2: int) -> None:
-        """``put`` for one key, given the halves of its digest."""
-        ...
-
     def fill(self) -> float:
         """Return the share of set bits or used places. Reads at most 1 MiB of the memory."""
         ...
@@ -96,8 +88,6 @@ class Stack(Protocol):
 
     def holds(self, batch: Batch) -> Bools: ...
 
-    def holds_one(self, h1: int, h2: int) -> bool: ...
-
 
 class InTurn:
     """A stack that looks up keys in one slice after another."""
@@ -111,6 +101,3 @@ class InTurn:
         for part in others:
             found |= part.holds(batch)
         return found
-
-    def holds_one(self, h1: int, h2: int) -> bool:
-        return any(part.holds_one(h1, h2) for part in self._slices)

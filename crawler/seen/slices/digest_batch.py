@@ -22,7 +22,6 @@ _LANE = np.array(0xFFF, np.uint16)
 _values = np.arange(4096, dtype=np.uint64)
 _first = np.uint64(1) << (_values & np.uint64(63))
 _MASKS = {8: _first, 16: _first | np.uint64(1) << (_values >> np.uint64(6))}
-MASK_INTS: dict[int, list[int]] = {hashes: table.tolist() for hashes, table in _MASKS.items()}
 
 
 def check_multiplier(multiplier: int) -> int:
@@ -32,15 +31,9 @@ def check_multiplier(multiplier: int) -> int:
     return multiplier
 
 
-def spread_one(h1: int, h2: int, multiplier: int) -> int:
-    """Return a 64-bit number computed from both halves. Without knowing the multiplier, one cannot choose digests
-    whose numbers are close to each other."""
-    mixed = h1 * multiplier & MASK64
-    return ((mixed ^ mixed >> 32) + h2) * multiplier & MASK64
-
-
 def spread_all(h1: Words, h2: Words | int, multiplier: int) -> Words:
-    """``spread_one`` for many digests."""
+    """Return 64-bit numbers computed from both halves. Without knowing the multiplier, one cannot choose digests whose
+    numbers are close to each other."""
     mixed = h1 * np.uint64(multiplier)
     mixed ^= mixed >> np.uint64(32)
     mixed += np.uint64(h2) if isinstance(h2, int) else h2
@@ -60,6 +53,11 @@ class Batch:
         self.blocks: tuple[object, Indices] | None = None
         self._fractions: Words | None = None
         self._masks: dict[int, Words] = {}
+
+    @classmethod
+    def of_one(cls, h1: int, h2: int) -> Batch:
+        """Return a batch of one key, given the halves of its digest."""
+        return cls(np.array([[h1, h2]], np.uint64))
 
     def __len__(self) -> int:
         return len(self.halves)

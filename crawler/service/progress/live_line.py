@@ -88,7 +88,7 @@ def _why_nothing(stats: Mapping[str, Any]) -> str:
     """Return why few or no pages are fetched; empty if pages are fetched or the reason is unknown."""
     if stats.get("paused"):
         return str(stats["paused"])
-    return waiting(stats) if crawls_along(stats.get("pages_per_second")) else ""
+    return waiting(stats) if crawls_along(stats) else ""
 
 
 def _view(stats: Mapping[str, Any], width: int) -> Group:

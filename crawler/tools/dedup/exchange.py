@@ -19,7 +19,7 @@ from crawler.seen.filters import BloomFilter, Filter, FilterError, FormatError, 
 from crawler.seen.filters.guava import GuavaBloomFilter
 from crawler.seen.filters.watched_keys import WatchedKeys
 from crawler.seen.slices.classic_slice import classic_fpp
-from crawler.seen.slices.guava_slice import GUAVA_LAYOUTS, GuavaSlice, GuavaSlice32
+from crawler.seen.slices.guava_slice import GUAVA_LAYOUTS
 from crawler.tools.dedup.store import open_filter
 
 
@@ -35,15 +35,15 @@ def read_guava(path: Path) -> Filter:
 
 def seen_from_guava(found: GuavaBloomFilter) -> Filter:
     """Return a seen-set that uses the filter's words. Raises FilterError."""
-    bits, hashes = found.bits, found.hashes
+    bits, hashes = found.slice.bits, found.slice.hashes
     capacity = max(1, int(bits * math.log(2) / hashes))
     fpp = classic_fpp(capacity, bits, hashes)
-    layout = (GuavaSlice32 if found.narrow else GuavaSlice).layout
-    state: Any = copy.deepcopy(BloomFilter(capacity, fpp, layout=layout, bits=bits, hashes=hashes).snapshot().state)
+    empty = BloomFilter(capacity, fpp, layout=found.slice.layout, bits=bits, hashes=hashes)
+    state: Any = copy.deepcopy(empty.snapshot().state)
     part = state["slices"][0]
-    part["count"] = part["admitted"] = round(min(found.count_estimated(), bits))
+    part["count"] = part["admitted"] = round(min(found.slice.count_estimated(), bits))
     # The keys of the filter are unknown, so none can be watched: each would look like a false positive.
-    return load_seen(state, {part["segment"]: found.words.data, "watched": WatchedKeys(0).dump()})
+    return load_seen(state, {part["segment"]: found.slice.words.data, "watched": WatchedKeys(0).dump()})
 
 
 def guava_from_seen(seen: Filter) -> GuavaBloomFilter:
@@ -57,4 +57,4 @@ def guava_from_seen(seen: Filter) -> GuavaBloomFilter:
             "MURMUR128_MITZ_32"
         )
     words = np.frombuffer(seen.snapshot().segments[0].buffer, "<u8")
-    return GuavaBloomFilter(words, parameters["hashes"], narrow=parameters["layout"] == GuavaSlice32.layout)
+    return GuavaBloomFilter(GUAVA_LAYOUTS[parameters["layout"]](len(words) * 64, parameters["hashes"], words))

@@ -33,15 +33,14 @@ MODULES: dict[str, str] = {
     "frontier": """
         recrawl.change_rate recrawl.visit_value
         cookie_chain
-        entry fair_semaphore jitter timer_queue order page signals visit_times politeness request_outcome
+        entry fair_semaphore timer_queue order page signals visit_times politeness request_outcome
         retries limits states
-        host outage revisits postponement backoff_policy host_closed refused_hosts importance places slot_share
+        host outage revisits postponement backoff_policy host_closed importance slot_share
         serving
-        host_session domain_shares schedule working_set lease site_rate own_times host_keys send_times
-        address_gap
-        domain_tallies gate queues tries_ahead host_status pace workbench watchdog
+        host_session domain_shares schedule working_set lease own_times host_keys send_times
+        gate queues tries_ahead host_status pace workbench watchdog
         ad_hoc_lease overrides frontier
-        traps.counts traps.domains traps.copies traps.origins traps.shape traps.soft404 traps.challenges
+        traps.counts traps.copies traps.origins traps.shape traps.soft404 traps.challenges
         traps.ids traps.traps rendering.recall rendering.paying
     """,
     "web": """
@@ -123,10 +122,10 @@ MODULES: dict[str, str] = {
         crawl_restoration crawl_backup audit
     """,
     "engine": """
-        rendering.renderer slots turns loop_lag reading page_reader archiving stored_body seed_lines
-        seeds discover retry_after judge understanding membership ending ledger_resolver lifecycle page_handler
+        rendering.renderer slots turns loop_lag reading page_reader archiving seed_lines
+        seeds discover judge understanding membership ending ledger_resolver lifecycle page_handler
         link_judge
-        user_code failing_seeds outage_detector said_once context proxy_watch injector gauges durability
+        user_code failing_seeds outage_detector context injector gauges durability
         rendering.borrowing robots_redirect robots_visit rendering.sub_requests
         keepers kept_pages extracting_again on_disk focusing handing_over rendering.paying
         rendering.page_rendering visit run put_aside
@@ -134,7 +133,7 @@ MODULES: dict[str, str] = {
         hooks.named_code hooks.page_view hooks.answers hooks.calls hooks.thread_calls hooks.loop_calls
         hooks.page_child hooks.process_calls hooks.hook hooks.call_watch hooks.on_page hooks.asking
         hooks.requests
-        hooks.score_batches hooks.focus hooks.loaded
+        hooks.focus hooks.loaded
     """,
     "cluster": """
         reach claims stored_partitions member_options open_partition tally sender quota_coordinator
@@ -147,17 +146,17 @@ MODULES: dict[str, str] = {
         worker_supervisor
     """,
     "service": """
-        dashboard.event_stream dashboard.feed dashboard.listen dashboard.access dashboard.guard
+        dashboard.event_stream dashboard.feed dashboard.access dashboard.guard
         dashboard.http_server
         dashboard.token dashboard.server dashboard.job_list
         progress.text_table progress.summary progress.supervisor progress.wrapped progress.top_view
         progress.live_line
         background
-        ending_signals explanation_text host_page status_reporter commands command_files snapshot_request view
+        ending_signals explanation_text host_page status_reporter commands snapshot_request view
         view_answers own_share job_seeds job_survey source file_source run_view api
         report_maker survey_api shown_source watched_jobs
-        notices record_pipe reloading opening file_limit facade progress.ending resumed kept_open shown_run
-        bucket_run session
+        notices record_pipe reloading file_limit opening facade progress.ending resumed kept_open shown_run
+        session
         crawl_progress answering worker_session engine_crawl engine_source
     """,
     "tools": """

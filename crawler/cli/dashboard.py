@@ -136,7 +136,7 @@ async def _serve_several(
     nobody = RunView(lambda: None, performing(lambda: None, Events(), clock), Settings(), clock)
     nothing, feed = JobSurvey(Path(), lambda: None), Feed(dict, clock)
     about = SurveyApi(nobody, nothing, feed)
-    listed = JobList(jobs, Routes([*JobPage(feed).routes(), *Api(nobody, clock).routes(), *about.routes()]))
+    listed = JobList(jobs, Routes([*JobPage(feed).routes(), *Api(nobody).routes(), *about.routes()]))
     await about.close()
     await nobody.close()
     server = LiveServer(settings, listed, [*listed.routes(), *launches.routes()], access)

@@ -48,7 +48,6 @@ from crawler.job.crawl_file import CrawlFile, partition_directories
 from crawler.job.job_lock import JobLock
 from crawler.job.metrics.pooled_stats import ELSEWHERE
 from crawler.service.background import background
-from crawler.service.bucket_run import bucket_of
 from crawler.service.crawl_progress import CrawlProgress
 from crawler.service.dashboard.server import Dashboard
 from crawler.service.dashboard.token import TOKEN, access_of, keep_token, spoken_of
@@ -58,6 +57,7 @@ from crawler.service.file_limit import check_files
 from crawler.service.file_source import source_of
 from crawler.service.job_survey import UNREADABLE
 from crawler.service.notices import Notices
+from crawler.service.opening import bucket_of
 from crawler.service.progress.supervisor import environment_of_another, keep_reporting
 from crawler.service.reloading import Configuration, ConfigurationError
 from crawler.service.shown_source import ShownSource

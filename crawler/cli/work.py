@@ -68,10 +68,10 @@ from crawler.job.receiving import ForeignPartitionError
 from crawler.job.store.rocks import StoreDamagedError
 from crawler.job.stored_errors import DAMAGE
 from crawler.seen.filters import NoMemoryError
-from crawler.service.bucket_run import bucket_of
 from crawler.service.ending_signals import stopping_signals
 from crawler.service.facade import Result
 from crawler.service.notices import Notices
+from crawler.service.opening import bucket_of
 from crawler.service.progress.ending import left_over
 from crawler.service.progress.supervisor import keep_reporting
 from crawler.service.reloading import ConfigurationError
@@ -91,7 +91,7 @@ _OWN = {
 }
 _OF_WHOLE = (
     ("crawl", ("scope", "hops_outside", "order", "max_pages", "max_depth")),
-    ("politeness", ("host_key", "address_delay")),
+    ("politeness", ("host_key",)),
     ("recrawl", ("enabled",)),
 )
 _REFUSED = (BucketError, CarrierRefusedError, SeedsError, SettingsError, UsageError)

@@ -13,17 +13,15 @@ from crawler.base.settings.sites import Sites
 from crawler.engine.archiving import Archive
 from crawler.engine.context import Context
 from crawler.engine.discover import Discovery
-from crawler.engine.judge import asked_to_wait, proxy_wait, request_outcome
+from crawler.engine.judge import asked_to_wait, parse_retry_after, proxy_wait, request_outcome
 from crawler.engine.membership import Membership
 from crawler.engine.outage_detector import RunOutage
 from crawler.engine.reading import Unreadable
 from crawler.engine.rendering.borrowing import Borrowing
-from crawler.engine.retry_after import parse_retry_after
 from crawler.engine.robots_redirect import RobotsRedirect
 from crawler.frontier.host_closed import HostClosed
-from crawler.frontier.jitter import jitter
 from crawler.frontier.lease import Lease, RobotsLater, SideRequestDone
-from crawler.frontier.politeness import JITTER, cut_retry_after
+from crawler.frontier.politeness import JITTER, cut_retry_after, jitter
 from crawler.frontier.request_outcome import FailureClass, RequestOutcome
 from crawler.frontier.retries import retry_wait, tries_of
 from crawler.job.found import SITEMAP_DEPTH, Found

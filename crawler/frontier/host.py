@@ -36,7 +36,6 @@ from crawler.frontier.request_outcome import FailureClass, HostResult
 from crawler.frontier.states import IDLE
 
 _RECORD = struct.Struct("<BBBBBBBBQQddddQQQdd18sdBB")
-_HEAD = struct.Struct("<BBBBBBBBQQdd")  # the first fields of _RECORD
 _COUNT = struct.Struct("<BI")
 _PAGES = struct.Struct("<II")  # at the end of a record, if the host has given pages
 _VERSION = 3
@@ -324,22 +323,10 @@ def host_name(key: bytes) -> str:
     return key.decode("ascii")
 
 
-def glance(value: bytes) -> tuple[int, int, int, float, float]:
-    """Return (hold reason, flags, size, next time, last request) of a stored record.
-
-    This costs a tenth of decoding it. The flags are 0 for a host that is not paused, blocked or retired. Raises
-    HostRecordError.
-    """
-    if len(value) < _RECORD.size or value[0] != _VERSION:
-        raise HostRecordError(f"a host record of {len(value)} bytes, version {value[:1].hex() or 'none'}")
-    _, reason, _, _, flags, _, _, _, size, _, next_time, last_request = _HEAD.unpack_from(value)
-    return reason, flags & _CLOSED, size, next_time, last_request
-
-
 class StoredHost(NamedTuple):
     """The fields of a stored record before its address and its errors. Unknown numbers are negative.
 
-    ``flags`` combines PAUSED, BLOCKED and RETIRED.
+    ``flags`` combines PAUSED, BLOCKED and RETIRED with others.
     """
 
     version: int
@@ -367,9 +354,9 @@ class StoredHost(NamedTuple):
     error_count: int
 
     @property
-    def troubled(self) -> bool:
-        """True if its last requests failed."""
-        return bool(self.in_a_row or self.snoozes or self.backoff)
+    def is_open(self) -> bool:
+        """True if the host is not paused, blocked or retired."""
+        return not self.flags & _CLOSED
 
 
 def stored_host(value: bytes) -> StoredHost:

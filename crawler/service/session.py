@@ -15,11 +15,8 @@ from msgspec.structs import replace
 from crawler.base.clock import SteadyClock
 from crawler.base.disk import Expendable
 from crawler.base.settings.parts import Settings
-from crawler.base.settings.sites import Sites
 from crawler.engine.lifecycle import State, Stop
-from crawler.engine.loop_lag import LoopLag
 from crawler.engine.run import Run
-from crawler.engine.slots import Slots
 from crawler.engine.user_code import UserCode
 from crawler.engine.worker import Worker
 from crawler.inspect.known_urls import open_known
@@ -32,20 +29,18 @@ from crawler.job.job import Job
 from crawler.job.metrics.events import Kind
 from crawler.job.run_settings import RUN, write_run
 from crawler.service.background import background
-from crawler.service.bucket_run import hold_bucket, platform_of
-from crawler.service.command_files import obey
-from crawler.service.commands import NOT_RUNNING, Refusal, Refused
+from crawler.service.commands import NOT_RUNNING, Refusal, Refused, obey
 from crawler.service.dashboard.access import Access
 from crawler.service.dashboard.token import TOKEN, access_of, keep_token, spoken_of
 from crawler.service.ending_signals import stopping_signals
 from crawler.service.facade import Facade, Result
-from crawler.service.file_limit import allow_files
-from crawler.service.opening import open_job_of_run
+from crawler.service.opening import hold_bucket, open_job_of_run, open_shared, platform_of
+from crawler.service.progress.supervisor import keep_reporting
 from crawler.service.record_pipe import RecordPipe
 from crawler.service.reloading import Configuration, Parts, Reloading
 from crawler.service.resumed import Resumed
 from crawler.service.status_reporter import StatusReporter, View
-from crawler.web.fetch import Fetcher, OwnDelays
+from crawler.web.fetch import Fetcher
 
 if TYPE_CHECKING:  # see ``_shown``
     from crawler.service.kept_open import KeptOpen
@@ -85,8 +80,8 @@ async def run_crawl(
     port is in use or the disk fails, and any bug. After a bug, the state is checkpointed as far as it is consistent,
     and the job can be run again."""
     settings, reloading = configuration.settings, Reloading(configuration.settings, configuration.read)
-    number = allow_files(settings.crawl.concurrency)
-    clock, lag, slots = SteadyClock(), LoopLag(), Slots(number)
+    shared = open_shared(settings)
+    clock = shared.clock
     facade = Facade(directory, load_history(directory, clock()), reloading, settings, clock)
     access = None if settings.dashboard.listen is None else access_of(settings.dashboard, directory)
     shown = _shown(facade, settings, access)
@@ -94,7 +89,7 @@ async def run_crawl(
         facade.notices.delivering(),
         contextlib.nullcontext() if shown is None else shown.served(options.kept_open) as address,
         _open_job(settings, clock, facade, shown) as (job, holding),
-        _fetcher(settings, number, OwnDelays(lag.stalled, slots.wait)) as fetcher,
+        shared.fetcher as fetcher,
     ):
         if options.check is not None and job.files.resumed:
             options.check(job)
@@ -104,7 +99,7 @@ async def run_crawl(
         if holding is not None:
             bucket = Keeping(holding.objects, holding.log, clock)
             await bucket.add(job, 0, holding.epoch)
-        worker = Worker(fetcher, settings, clock, lag, slots)
+        worker = Worker(fetcher, settings, clock, shared.lag, shared.slots)
         worker.context.renderer.live_in(directory)
         if resumed is not None and view is not None and options.finite:
             seeds = resumed.tell_behind(seeds, view.say)
@@ -180,11 +175,6 @@ def _pipe(job: Job, facade: Facade, options: RunOptions) -> contextlib.AbstractC
     return contextlib.closing(RecordPipe(job.directory / PAGES, options.records_to, lambda: facade.signalled))
 
 
-def _fetcher(settings: Settings, slots: int, delays: OwnDelays) -> Fetcher:
-    per_host = settings.politeness.per_host
-    return Fetcher(Sites(settings), concurrency=slots, per_host=per_host, delays=delays)
-
-
 def _shown(facade: Facade, settings: Settings, access: Access | None) -> ShownRun | None:
     if access is None:
         return None
@@ -233,6 +223,7 @@ async def _drive(
         reporter.keep(run),
         obey(Inbox(job.directory, job.disk), facade.perform),
         facade.notices.keep(run.stats),
+        keep_reporting(lambda: (facade.status(reporter.latest), run.life.state is State.STOPPING)),
         *also,
     ]
     if shown is not None:

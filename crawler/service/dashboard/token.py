@@ -10,8 +10,7 @@ from pathlib import Path
 
 from crawler.base.disk import private_opener, read_regular
 from crawler.base.settings.parts import DashboardSettings
-from crawler.service.dashboard.access import Access
-from crawler.service.dashboard.listen import is_loopback, parse_listen
+from crawler.service.dashboard.access import Access, is_loopback, parse_listen
 
 TOKEN = "dashboard-token"
 # 16 random characters cannot be guessed over a network.

@@ -186,8 +186,7 @@ class Visitor:
         refusal = self._robots.refusal(lease.host.name, entry.href)
         if refusal is None:
             return False
-        why, words = refusal
-        self._unasked(lease, entry, Outcome.EXCLUDED if why.lasting else Outcome.FAILED, words)
+        self._unasked(lease, entry, Outcome.EXCLUDED if refusal.lasting else Outcome.FAILED, refusal.words)
         return True
 
     async def _refused_late(self, lease: Lease, entry: Entry) -> bool:

@@ -11,14 +11,14 @@ import sys
 from collections.abc import AsyncIterator, Callable, Collection, Mapping
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from crawler.base.disk import Expendable, read_regular
 from crawler.base.faults import UserFault
 from crawler.base.memory import is_limited
-from crawler.base.say import say
+from crawler.base.say import keep_stdout, say
 from crawler.base.settings.load import SettingsError, settings_from
-from crawler.base.settings.parts import DashboardSettings, PartitionSettings, SeenSettings, Settings
+from crawler.base.settings.parts import PartitionSettings, SeenSettings, Settings
 from crawler.base.settings.sites import Sites
 from crawler.cli.contact import is_unsaid, warned
 from crawler.cli.damaged_job import job_error_text
@@ -28,10 +28,10 @@ from crawler.cli.named_seeds import NamedSeeds
 from crawler.cli.options import COMMAND_LINE, DEFAULT_JOB, STDOUT, Giver, add_crawl_options, settings_tables, words_of
 from crawler.cli.reporting import (
     NO_HOOKS,
+    finish,
     hooks_of,
     report_end,
     shown_run,
-    write_after,
     writes_after,
 )
 from crawler.cluster.crawl_directory import check_crawl
@@ -46,8 +46,7 @@ from crawler.job.last_command import COMMAND, LastCommand, write_command
 from crawler.job.run_settings import read_run
 from crawler.seen.exact.seen import check_room
 from crawler.seen.filters import FilterError
-from crawler.service.dashboard.access import Access
-from crawler.service.dashboard.token import access_of, spoken_of
+from crawler.service.dashboard.token import access_of
 from crawler.service.facade import Result
 from crawler.service.notices import webhook_url
 from crawler.service.reloading import Configuration, ConfigurationError
@@ -287,7 +286,7 @@ def _options(
         getattr(arguments, "records_to", None),
         UserCode() if hooks is None else hooks.code,
         partial(_begin, arguments, hooks),
-        announce=_announcing(arguments),
+        opening=_opening(arguments.job) if arguments.open else None,
         kept_open=_kept_open(arguments.job) if arguments.keep_open else None,
     )
 
@@ -315,26 +314,20 @@ def store_command(arguments: argparse.Namespace, run: Run) -> None:
     write_command(run.job.disk, run.job.directory, command)
 
 
-def _announcing(arguments: argparse.Namespace) -> Callable[[DashboardSettings, Access, str], list[str]]:
-    """Return the function that announces the dashboard. With ``--open`` it also opens the page."""
-    announce = getattr(arguments, "announce", spoken_of)
+def _opening(job: Path) -> Callable[[str], object]:
+    from crawler.cli.browser import open_in_browser  # noqa: PLC0415, few crawls are to open one
 
-    def opening(settings: DashboardSettings, access: Access, address: str) -> list[str]:
-        from crawler.cli.browser import open_in_browser  # noqa: PLC0415, few crawls are to open one
-
-        open_in_browser(access.link(address), arguments.job)
-        return cast("list[str]", announce(settings, access, address))
-
-    return opening if arguments.open else announce
+    return partial(open_in_browser, directory=job)
 
 
 def take_standard_output(arguments: argparse.Namespace) -> None:
-    """Reserve standard output for records, if they go there. Any other output from now on, such as that of user code
-    and the programs it starts, goes to standard error."""
+    """Reserve standard output for records, or for the result of the run, if they go there. Raises UsageError."""
     if STDOUT in getattr(arguments, "output", ()):
-        arguments.records_to = os.dup(sys.stdout.fileno())
-        os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
-        sys.stdout = sys.stderr
+        if arguments.json:
+            raise UsageError("--json and --output - both write to standard output: leave out one of them")
+        arguments.records_to = keep_stdout()
+    elif arguments.json:
+        keep_stdout()
 
 
 async def _shown(arguments: argparse.Namespace, settings: Settings, result: Result, kept_open: KeptOpen | None) -> int:
@@ -351,4 +344,4 @@ async def _shown(arguments: argparse.Namespace, settings: Settings, result: Resu
 def _ended(arguments: argparse.Namespace, settings: Settings, result: Result) -> int:
     """Report how the run ended, write the exports, and return the exit code."""
     code = report_end(result, arguments.job, arguments.quiet, settings.crawl.fail_on_limit)
-    return write_after(arguments, settings, code) if result.stats else code
+    return finish(arguments, settings, result, code)

@@ -233,11 +233,13 @@ def add_flags(group: argparse._ActionsContainer, *flags: str) -> None:
         group.add_argument(flag, **{"default": argparse.SUPPRESS, **FLAGS[flag][2]})
 
 
-def add_printing(parser: argparse.ArgumentParser) -> None:
-    """Add the flags that choose what a run prints."""
-    shown = parser.add_argument_group("terminal output").add_mutually_exclusive_group()
+def add_printing(parser: argparse.ArgumentParser) -> argparse._ArgumentGroup:
+    """Add the flags that choose what a run prints, and return their group."""
+    group = parser.add_argument_group("terminal output")
+    shown = group.add_mutually_exclusive_group()
     shown.add_argument("--quiet", action="store_true", help="no progress, only warnings and errors")
     shown.add_argument("--progress", action="store_true", help="show the live view even without a terminal")
+    return group
 
 
 def add_crawl_options(parser: argparse.ArgumentParser, *, job: Path | None = DEFAULT_JOB) -> None:
@@ -271,7 +273,9 @@ def add_crawl_options(parser: argparse.ArgumentParser, *, job: Path | None = DEF
             group.add_argument(
                 "--keep-open", action="store_true", help="keep the live page open after the run until Ctrl-C"
             )
-    add_printing(parser)
+    add_printing(parser).add_argument(
+        "--json", action="store_true", help="print the result or the error as one JSON object on standard output"
+    )
 
 
 def whole_number(text: str) -> int:

@@ -40,7 +40,7 @@ def run(arguments: argparse.Namespace) -> int:
     try:
         done, left = repair_crawl(directory, SteadyClock()(), tell)
     except (SettingsError, *DAMAGE) as error:
-        return failed(directory, f"cannot be repaired: {error}", as_json=arguments.json)
+        raise failed(directory, f"cannot be repaired: {error}") from error
     repaired = sum(not each.was_whole for each in done)
     if arguments.json:
         told = {

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from crawler.base.kv import Family
-from crawler.engine.stored_body import decoded_body
+from crawler.engine.keepers import decoded_body
 from crawler.inspect.export.kept_parts import KeptParts
 from crawler.job.directory import PAGES
 from crawler.job.job import Job

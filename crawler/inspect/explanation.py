@@ -469,7 +469,7 @@ def _robots(known: Known, url: Canonical, host: HostSnapshot, now: float) -> Rob
         None if refusal is None else robots.words(refusal),
         None if robots.copy_of is None else robots.answer_words,
         robots.copy_of,
-        [cut.words for cut in robots.rules.cut],
+        list(robots.rules.cut),
         host.robots_until or None,
         host.robots_until <= now and not host.robots_unused,
         since,

@@ -41,8 +41,7 @@ from crawler.job.metrics.events import Kind
 from crawler.job.metrics.history import History
 from crawler.job.partition.part_report import HostsAsked
 from crawler.job.run_settings import RUN, read_run
-from crawler.service.command_files import give_command
-from crawler.service.commands import HOST_WORDS, NOT_RUNNING, Command, Refusal, Refused, Reloaded, Result
+from crawler.service.commands import HOST_WORDS, NOT_RUNNING, Command, Refusal, Refused, Reloaded, Result, give_command
 from crawler.service.host_page import host_page, recent
 from crawler.service.source import Source
 from crawler.service.status_reporter import told_every

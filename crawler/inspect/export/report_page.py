@@ -25,12 +25,14 @@ from msgspec import Struct
 from crawler.base.figures import count, counted, duration, size
 from crawler.base.printable import printable
 from crawler.job.metrics.sentences import need_browser, trust
-from crawler.job.survey.survey import BROKEN_KINDS, COLUMNS, Survey
+from crawler.job.records import Outcome
+from crawler.job.survey.survey import BROKEN_KINDS, COLUMNS, Row, Survey
 from crawler.job.survey.top_rows import TopRows
 from crawler.url.scope.bounds import OF_PAGES
 
 MARK = "<!-- a report by crawler -->"  # identifies earlier reports
 _LEAST = 0.7  # minimum width of a bar, in percent
+_LISTED = 40  # broken URLs of each kind
 _SHOWN = 20  # rows for statuses, types and reasons
 _PARTS = ("good", "broken", "not-fetched")  # CSS classes of the parts of a bar
 _OWN = Path(__file__).parent
@@ -219,11 +221,22 @@ def _broken(survey: Survey) -> Section:
         return Section("broken", "Broken links", element("p", "No link is broken."), True)
     said = (
         f"{counted(total, 'URL')} answered with a status of 400 or higher, or with a soft 404; {count(failed)} gave no "
-        "complete response. "
+        "complete response."
     )
-    commands = element("code", "crawler check"), element("code", "crawler sql")
-    ways = ("To list broken links with the pages that have them, run ", commands[0], "; to query all records, ")
-    return Section("broken", "Broken links", element("p", said, *ways, commands[1], "."), True)
+    wrong = [row for rows in survey.wrong.values() for row in list(rows.values())[-_LISTED:]]
+    listed = _table("Broken links", ("URL", "answer"), [_wrong(row) for row in sorted(wrong, key=_by_answer)])
+    some = f"The newest {_LISTED} of each kind are listed. " if len(wrong) < total + failed else ""
+    ways = element("p", some, "All pages with a broken link: ", element("code", "crawler check"), ".", class_="quiet")
+    return Section("broken", "Broken links", joined(element("p", said), listed, ways), True)
+
+
+def _by_answer(row: Row) -> tuple[Any, ...]:
+    return (row.outcome == Outcome.FAILED, row.status or 0, row.words, row.via or "", row.url)
+
+
+def _wrong(row: Row) -> Sequence[Child]:
+    answer = " ".join(filter(None, (str(row.status or ""), row.words.partition(":")[0])))
+    return (joined(row.url, element("div", f"on {row.via}" if row.via else "a seed", class_="quiet")), answer)
 
 
 def _outcomes(survey: Survey) -> list[Bar]:

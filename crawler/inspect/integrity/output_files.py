@@ -137,7 +137,7 @@ class OutputFiles:
         for kind, file in self._new.items():
             self._ends[kind] = End(file.number, file.end)
         if self._ends:
-            batch.put(Family.META, OUTPUT_ENDS, encode_ends(self._ends.values()))
+            batch.put(Family.META, OUTPUT_ENDS, encode_ends(list(self._ends.values())))
 
     def move_away(self) -> None:
         """Move unreferenced files to the quarantine. Raises OSError."""

@@ -45,8 +45,8 @@ from crawler.base.disk import FULL, RealDisk, failpoint, make_private_directory
 from crawler.base.faults import UserFault
 from crawler.base.kv import ON_DEMAND, Batch, Family, Store
 from crawler.base.memory import address_space
+from crawler.job.store.copies import data_files, link_files
 from crawler.job.store.store_budget import EXACT_CACHE, StoreBudget, open_tables
-from crawler.job.store.symlink_overlay import data_files, link_files
 from crawler.job.store.wal import MARK, log_fault, mark, recycled_record
 
 # Bytes of recent changes kept in memory. Four times as much would take 40 MB, but save a large frontier no CPU time.
@@ -507,7 +507,7 @@ class RocksStore(Store):
             for number in range(_REOPEN_FILES):
                 made.append(self._path / f"room-{number}.part")
                 with made[-1].open("wb") as file:
-                    if number == 0:
+                    if number == 0 and hasattr(os, "posix_fallocate"):
                         os.posix_fallocate(file.fileno(), 0, need + _REOPEN_ROOM)
         except OSError as error:
             raise StoreError(error.errno, f"cannot open the store {self._path}: {error.strerror}") from error

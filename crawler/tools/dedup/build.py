@@ -8,7 +8,6 @@ of the list, so the result is the same as with one process. A process waits unti
 from __future__ import annotations
 
 import multiprocessing
-import os
 import signal
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -21,6 +20,7 @@ from msgspec import Struct
 
 from crawler.base.faults import Failure
 from crawler.base.parent_death import end_with_parent
+from crawler.base.processes import cores
 from crawler.base.settings.parts import SeenSettings
 from crawler.seen.filters import DIGEST_BYTES, Filter, FilterError, KeyHash
 from crawler.tools.dedup.filter_setup import make_filter, room_of
@@ -52,7 +52,7 @@ class Recipe(Struct, frozen=True):
 
 def usual_jobs(size: int) -> int:
     """Return how many processes to start for a list of ``size`` bytes."""
-    return max(1, min(len(os.sched_getaffinity(0)), size // _WORTH_A_PROCESS))
+    return max(1, min(cores(), size // _WORTH_A_PROCESS))
 
 
 def build_from_file(path: Path, recipe: Recipe, jobs: int | None = None) -> tuple[Filter, Tally]:

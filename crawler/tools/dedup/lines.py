@@ -39,7 +39,8 @@ class Interruption:
     context, the first one makes ``fd`` readable; a second one raises KeyboardInterrupt."""
 
     def __enter__(self) -> Interruption:
-        self.fd, self._write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        self.fd, self._write = os.pipe()
+        os.set_blocking(self._write, False)
         self._signalled_before = False
         self._wakeup = signal.set_wakeup_fd(self._write)
         self._before: list[Any] = [signal.signal(number, self._signalled) for number in _SIGNALS]

@@ -40,7 +40,7 @@ from crawler.engine.seeds import AwaitedSeeds
 from crawler.engine.user_code import UserCode
 from crawler.job.crawl_file import check_whole, holds_crawl
 from crawler.job.directory import JobError, check_vacant, holds_job
-from crawler.job.identity import check_shape, over_shape, shaping_of
+from crawler.job.identity import FixedSettingError, check_shape, over_shape, shaping_of
 from crawler.job.job import Job
 from crawler.job.last_command import COMMAND, LastCommand, write_command
 from crawler.job.run_settings import read_run
@@ -147,6 +147,8 @@ def build_settings(
             from crawler.cli import after_run  # noqa: PLC0415, most crawls write no exports
 
             after_run.check(directory, settings, arguments.parquet)
+    except FixedSettingError as error:
+        raise UsageError(f"{source.at(error.table, error.key)}: {job_error_text(error)}") from error
     except (SettingsError, JobError, ValueError) as error:
         raise UsageError(job_error_text(error)) from error
     if Sites(settings).rendered:

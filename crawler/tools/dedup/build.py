@@ -118,7 +118,12 @@ def _read(path: Path, recipe: Recipe, parts: Iterable[Part]) -> Iterator[Found]:
 def _read_by(jobs: int, path: Path, recipe: Recipe, parts: Sequence[Part]) -> Iterator[Found]:
     """``_read`` by several processes, which are killed at the end. Raises BuildError, LineTooLongError, OSError."""
     with ExitStack() as ending:
-        processes = [_start(path, recipe, parts[number::jobs], ending) for number in range(jobs)]
+        # While forking, Python would swallow the interruption. The processes keep the mask: the parent ends them.
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT, signal.SIGTERM))
+        try:
+            processes = [_start(path, recipe, parts[number::jobs], ending) for number in range(jobs)]
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
         for number in range(len(parts)):
             process, results = processes[number % jobs]
             try:

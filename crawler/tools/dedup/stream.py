@@ -21,8 +21,7 @@ import os
 import stat
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from operator import itemgetter
+from collections.abc import Callable, Iterator
 from typing import Protocol
 
 from msgspec import Struct, field
@@ -295,20 +294,10 @@ def _write_new(out: int, new: list[int], lines: list[bytes], tally: Tally) -> No
     tally.lines += len(lines)
     tally.new += len(new)
     if new:
-        write_all(out, b"\n".join((*_chosen_lines(new, lines), b"")))
+        write_all(out, b"\n".join((*(lines if len(new) == len(lines) else [lines[at] for at in new]), b"")))
 
 
 def _digests_at(positions: list[int], digests: bytes) -> bytes:
     if len(positions) * DIGEST_BYTES == len(digests):
         return digests
     return digest_words(digests).take(positions, axis=0).tobytes() if positions else b""
-
-
-def _chosen_lines(positions: list[int], lines: list[bytes]) -> Sequence[bytes]:
-    """Return the lines at ``positions``, at least one."""
-    if len(positions) == len(lines):
-        return lines
-    if len(positions) == 1:
-        return (lines[positions[0]],)
-    chosen: tuple[bytes, ...] = itemgetter(*positions)(lines)
-    return chosen

@@ -307,6 +307,6 @@ def test_a_plan_is_what_filters_then_take(run: Commands) -> None:
 
 def test_a_pipe_without_a_writer_is_not_waited_for(run: Commands, tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
-    run.refused("filter", "info", tmp_path / "pipe", told=("is not a regular file",))
+    run.refused("filter", "info", tmp_path / "pipe", told=("not a regular file",))
     target = tmp_path / "made"
-    run.refused("filter", "import", tmp_path / "pipe", target, "--format", "guava", told=("is not a regular file",))
+    run.refused("filter", "import", tmp_path / "pipe", target, "--format", "guava", told=("not a regular file",))

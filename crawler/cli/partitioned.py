@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import replace
 
 from crawler.base.carrier.local_server import LocalServer
-from crawler.base.carrier.memory_carrier import MemoryCarrier
+from crawler.base.carrier.memory_carrier import MemoryCarrier, boot_time
 from crawler.base.carrier.open_carrier import open_carrier
 from crawler.base.carrier.verbs import Carrier
 from crawler.base.clock import SteadyClock
@@ -31,7 +31,6 @@ from crawler.cli.named_seeds import NamedSeeds
 from crawler.cli.options import STDOUT
 from crawler.cli.reporting import report_end, shown_run, way_on, write_after
 from crawler.cluster.agreement import check_present, joined, keep_present, shared_tables
-from crawler.cluster.claims import boot_time
 from crawler.cluster.crawl_directory import partitions_of
 from crawler.cluster.drain_file import is_asked
 from crawler.cluster.settings_file import keep_settings

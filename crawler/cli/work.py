@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
+from crawler.base.carrier.memory_carrier import boot_time
 from crawler.base.carrier.open_carrier import open_carrier
 from crawler.base.carrier.verbs import Carrier, CarrierError, CarrierRefusedError
 from crawler.base.clock import SteadyClock
@@ -47,7 +48,6 @@ from crawler.cluster.agreement import (
     settings_of_crawl,
     usable,
 )
-from crawler.cluster.claims import boot_time
 from crawler.cluster.drain_file import at_work, is_asked
 from crawler.cluster.member import Member
 from crawler.cluster.member_options import MemberResult

@@ -17,11 +17,11 @@ from __future__ import annotations
 
 import asyncio
 import math
-import time
 from collections.abc import Callable, Iterable
 
 from msgspec import Struct
 
+from crawler.base.carrier.memory_carrier import boot_time
 from crawler.base.carrier.verbs import CarrierError
 from crawler.cluster.reach import Reach
 
@@ -30,11 +30,6 @@ RENEWED = 3.0  # seconds between two renewals
 AGAIN = 0.5  # seconds until the next try after a failure
 ASKED = 5.0  # seconds after the start of a renewal during which requests may start
 _AT_ONCE = 16  # concurrent calls
-
-
-def boot_time() -> float:
-    """Return the seconds since the machine booted, including time asleep and time while this process was stopped."""
-    return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
 class Claim(Struct):

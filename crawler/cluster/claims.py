@@ -2,7 +2,7 @@
 
     claimed       held for 10 seconds; renewed every 3
     half over     5 seconds after the start of the last renewal, no new request may start. This is measured by
-                  CLOCK_BOOTTIME, which keeps counting while the process is stopped or the machine sleeps, and checked
+                  ``boot_time``, which keeps counting while the process is stopped or the machine sleeps, and checked
                   before each request, so a process that wakes up late notices before it does anything else
     renewed       requests start again
     refused       the carrier knows another epoch, or has lost all state: no request starts, and the partition is
@@ -21,8 +21,8 @@ from collections.abc import Callable, Iterable
 
 from msgspec import Struct
 
-from crawler.base.carrier.memory_carrier import boot_time
 from crawler.base.carrier.verbs import CarrierError
+from crawler.base.clock import boot_time
 from crawler.cluster.reach import Reach
 
 HELD = 10.0  # seconds that a claim lasts

@@ -11,7 +11,7 @@ from typing import Any, Self
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from crawler.base.carrier.memory_carrier import boot_time
+from crawler.base.clock import boot_time
 from crawler.base.settings.parts import Settings, SiteGroups
 from crawler.cluster.stored_partitions import StoredPartitions
 from crawler.engine.lifecycle import Stop

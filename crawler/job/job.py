@@ -452,9 +452,9 @@ class Job:
         tell_host(self.events, lease.host, verdict.request, now)
 
     def robots_known(self, lease: Lease, answer: RobotsAnswer, now: float) -> None:
-        """Store the outcome of a robots.txt fetch, and admit the sitemaps that the file lists."""
+        """Store the outcome of a fetch of robots.txt or of terms, and admit the sitemaps that the file lists."""
         with self.writer as transaction:
-            self.counters.robots_fetched += 1
+            self.counters.robots_fetched += answer.sitemaps is not None
             self.counters.internal_failures += answer.request.failure is FailureClass.INTERNAL
             self.counters.throttled += answer.request.failure is FailureClass.THROTTLED
             if answer.sitemaps is not None:

@@ -11,7 +11,7 @@ from crawler.base.settings.parts import Settings
 from crawler.base.settings.sites import Sites
 from crawler.frontier.host import host_name, pages_of
 from crawler.frontier.host_status import ScriptedHosts
-from crawler.inspect.beginning import began_at
+from crawler.inspect.job_reader import began_at
 from crawler.job.inbox import Inbox
 from crawler.job.job import Job
 from crawler.job.markdown_files import DIRECTORY as MARKDOWN

@@ -21,6 +21,7 @@ from crawler import Crawl
 from crawler.base.carrier.local_client import LocalCarrier
 from crawler.base.carrier.verbs import decoded
 from crawler.job.partition.end_rounds import Announcement
+from tests.asked import asked, enters
 from tests.cluster.chain import Chain
 from tests.program import PATIENCE, Ran, crawler, running, wait_until
 
@@ -242,11 +243,24 @@ def test_a_crawl_in_a_program_has_no_partitions(tmp_path: Path) -> None:
     assert not (tmp_path / "crawl").exists()
 
 
+def test_the_first_process_serves_the_page_of_the_whole_crawl(tmp_path: Path) -> None:
+    words = ("--job", tmp_path / "crawl", *WORDS, "--partitions", "2", "--dashboard", "0")
+    with Chain(4, 500, 0.05) as chain, running(*chain.seeds, *words) as process:
+        url = enters(process.stderr)
+
+        def stats() -> Any:
+            return json.loads(asked(f"{url}api/stats")[1])
+
+        wait_until(lambda: stats()["pages_fetched"] > 0, "the page counts")
+        assert len(stats()["partitions"]) == 4
+        process.send_signal(signal.SIGINT)
+        assert process.wait(PATIENCE) == 130
+
+
 @pytest.mark.parametrize(
     ("words", "about"),
     [
         (("--partitions", "2", "--output", "-"), "--output -"),
-        (("--partitions", "2", "--dashboard", "0"), "--dashboard"),
         (("--partitions", "2", "--keep-open"), "--keep-open"),
         (("--partitions", "0"), "partitions.processes"),
         (("--partition-count", "4"), "--partitions N"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import json
 from pathlib import Path
 
 import pytest
@@ -120,9 +121,10 @@ def check_refused(job: Path, command: str, said: str) -> None:
     words = COMMANDS.get(command) or (URL, "--job", "{job}", "--partitions", "2")
     before, out = state(job), job.with_name("out")
     ran = crawler(*(word.format(job=job, out=out) for word in words), timeout=30)
-    assert (ran.code, ran.out) == (2, ""), ran
     (line,) = ran.err.splitlines()
     assert said in line
+    as_json = json.dumps({"error": line.removeprefix("crawler: error: "), "exit": 2}) + "\n"
+    assert (ran.code, ran.out) == (2, as_json if "--json" in words else ""), ran
     assert state(job) == before
     assert not out.exists()
 
@@ -201,7 +203,7 @@ STORED: dict[str, object] = {
         ),
         "counters": f"01dc003c{0:014x}9098{0:026x}8080{0:018x}8080{0:046x}8080{0:016x}",
         "ledger": "01" + "00" * 24,
-        "robots": "02f401000000000000f03f0000c80000000000000000002a",
+        "robots": "9701cd01f4cb3ff0000000000000c0c40094ccc8cb0000000000000000c4012ac280",
     },
 }
 

@@ -11,11 +11,11 @@ from __future__ import annotations
 
 import asyncio
 import os
-import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 
 from crawler.base.carrier.verbs import START, CarrierFullError, Entry, Order, Position, StaleEpochError
+from crawler.base.clock import boot_time
 
 MOST_BYTES = 64 * 2**20  # limit for all entries and values together
 MOST_VALUE = 64 * 2**10
@@ -27,11 +27,6 @@ def check_values(values: Mapping[str, bytes]) -> None:
     for key, value in values.items():
         if len(value) > MOST_VALUE:
             raise ValueError(f"the value {key!r} has {len(value)} bytes: at most {MOST_VALUE} are allowed")
-
-
-def boot_time() -> float:
-    """Return the seconds since the machine started, including sleep; the holders of claims use the same clock."""
-    return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
 class _Claim:

@@ -18,10 +18,10 @@ from msgspec import Struct, field
 from crawler.base.settings.parts import OUTPUTS
 from crawler.inspect.crawl_partitions import Partition, crawl_partitions
 from crawler.inspect.export.beside import ExportError, SourceError, file_made_beside, free_file
-from crawler.inspect.export.final_records import final_records
 from crawler.inspect.export.kept_parts import ends_of_outputs
 from crawler.inspect.export.sorted_lines import SortedLines
 from crawler.inspect.export.wacz import ArchivedPage, WaczWriter, WarcFile, is_package
+from crawler.inspect.record_stream import final_records
 from crawler.job.job_lock import lock_holder
 from crawler.job.output import Record
 from crawler.job.output.outputs import FORMS

@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 from bisect import bisect_left, insort
 from collections.abc import Sequence
-from pathlib import Path
 
 from crawler.base.kv import Batch, Family, Store
 
@@ -55,8 +54,8 @@ class MemoryStore(Store):
     def sync(self) -> None:
         """Nothing to do: a memory store is never durable."""
 
-    def snapshot(self, path: Path) -> None:
-        raise OSError(errno.ENOTSUP, "a store in memory has no files to copy", str(path))
+    def snapshot(self, path: str) -> None:
+        raise OSError(errno.ENOTSUP, "a store in memory has no files to copy", path)
 
     def reopen(self) -> None:
         """Nothing to do: a write cannot fail."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from enum import StrEnum
-from pathlib import Path
 from typing import Protocol
 
 import msgspec.msgpack
@@ -137,7 +136,7 @@ class Store(Reader, Protocol):
 
     def sync(self) -> None: ...
 
-    def snapshot(self, path: Path) -> None:
+    def snapshot(self, path: str) -> None:
         """Copy the store, as of one moment between two writes, to the directory ``path``, which must not exist.
 
         May be called from another thread while the store is being written. Raises OSError.

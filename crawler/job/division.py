@@ -116,7 +116,7 @@ def divide(state: Path, old: tuple[int, int], crawl: CrawlFile, shaping: Shaping
     try:
         for number in numbers:
             place = state.parent / f"{number:02}-store"
-            source.snapshot(place)
+            source.snapshot(str(place))
             store = PartitionStore(place, budget, optional=OF_PARTITIONS)
             parts.append(Part(number, state.parent / f"{number:02}", store))
         try:

@@ -704,13 +704,13 @@ class Job:
         """Create hard links to the files of the state in the directory ``at``, in a thread, and write the figures of
         the seen-set there. Raises OSError."""
 
-        def make(copy_store: Callable[[Path], None]) -> None:
+        def make(copy_store: Callable[[str], None]) -> None:
             link_state(self.directory, at, copy_store)
             write_seen_figures(self.disk, at, self.seen)
 
         await self._hold_still(make)
 
-    async def _hold_still(self, make: Callable[[Callable[[Path], None]], None]) -> None:
+    async def _hold_still(self, make: Callable[[Callable[[str], None]], None]) -> None:
         # Use the thread of syncs and checkpoints, so that no generation is written or removed meanwhile.
         await asyncio.get_running_loop().run_in_executor(self.files.executor, make, self.store.snapshot)
 

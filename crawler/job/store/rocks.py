@@ -464,12 +464,12 @@ class RocksStore(Store):
         lines = (line.partition(" COUNT : ") for line in text.splitlines())
         return {name: int(count) for name, _, count in lines if count.isdecimal()}
 
-    def snapshot(self, path: Path) -> None:
+    def snapshot(self, path: str) -> None:
         with self._syncing, self._error("cannot copy the store"):
             # Flush first: creating the checkpoint would do so too, but block all other threads for a second or more.
             for table in self._database.tables.values():
                 table.flush()
-            Checkpoint(self._database.db).create_checkpoint(str(path))
+            Checkpoint(self._database.db).create_checkpoint(path)
 
     def reopen(self) -> None:
         """Open RocksDB again, because it refuses writes after one has failed, and replay its log. Raises StoreError,

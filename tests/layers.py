@@ -10,7 +10,8 @@ MODULES: dict[str, str] = {
     "base": """
         faults native_switch named_stream printable units
         settings.leaving settings.hours settings.match settings.parts settings.timetable settings.sites
-        settings.load settings.live
+        settings.removed settings.load
+        settings.live
         kv clock entropy memory figures native same_program parent_death
         processes.frames processes.child processes.forker processes.fair_line processes.lane
         disk.failpoints disk.full disk.private disk.regular disk.expendable disk.files
@@ -68,8 +69,8 @@ MODULES: dict[str, str] = {
         slices.key_hash slices.fpp_model slices.bit_storage slices.blocked_slice slices.classic_slice
         slices.cow_snapshot slices.table_slice slices.contract slices.counting_slice slices.cuckoo_slice
         slices.guava_slice slices.layouts
-        filters.chain_compaction filters.protocol filters.segment_format filters.planning filters.guava
-        filters.filter_file filters.slice_entry filters.watched_keys filters.chain filters.memory_budget
+        filters.chain_compaction filters.protocol filters.segment_format filters.guava filters.planning
+        filters.filter_file filters.slice_entry filters.watched_keys filters.chain
         filters.key_filter filters.bloom filters.scalable filters.counting filters.cuckoo
         filters.digest_table filters.kinds
         exact.rows exact.recent exact.ledger exact.seen
@@ -81,10 +82,10 @@ MODULES: dict[str, str] = {
         survey.record_kinds survey.top_rows survey.path_map survey.survey
         metrics.events metrics.history metrics.even_counts metrics.prometheus metrics.sentences
         metrics.attention metrics.crawl_history metrics.pooled_stats
-        store.symlink_overlay store.closed_copy store.wal store.store_budget
+        store.copies store.wal store.store_budget
         store.rocks store.readable_copy
         checkpoint.envelope checkpoint.generations checkpoint.renewal
-        output.seekable_zstd output.record_text output.appended_file output.jsonl output.rotated_files
+        output.seekable_zstd output.record_text output.appended_file output.rotated_files
         output.page_files output.record_reader output.body_files output.outputs output.changes output.finished
         output.reverse_reader output.markdown_names
         partition.placement partition.messages partition.link_batch_codec
@@ -108,15 +109,16 @@ MODULES: dict[str, str] = {
         crawl_partitions known_urls explanation record_stream record_choice survey_reader crawl_reader
         crawl_tail
         export.columns job_view
+        export.kept_parts
         integrity.finding integrity.part_reader integrity.inventory
-        integrity.quarantine integrity.url_marks integrity.output_files integrity.rebuild
+        integrity.url_marks integrity.output_files integrity.rebuild
         integrity.verifier integrity.crawl_verifier integrity.repairer
-        export.refused export.last_records export.kept_parts export.beside
+        export.refused export.last_records export.beside
         export.tables
         export.parquet export.query export.markdown export.report_page
         export.job_report export.csv_file page_texts
         export.sorted_lines export.wacz export.web_archive
-        link_verdict broken_links broken_anchors
+        broken_links broken_anchors
         crawl_restoration crawl_backup audit
     """,
     "engine": """
@@ -161,15 +163,15 @@ MODULES: dict[str, str] = {
         demo.hosts demo.web
         bench.child bench.synthetic_web bench.synthetic_server bench.crawl_truth bench.synthetic_crawl
         dedup.key_spec dedup.lines dedup.digest_file dedup.store dedup.chain_rebuild
-        dedup.exchange dedup.bit_strings dedup.filter_setup dedup.stream dedup.build
+        dedup.exchange dedup.filter_setup dedup.stream dedup.build
         scrapy.job_settings scrapy.spider_status scrapy.upkeep scrapy.request_job scrapy.request_rows
-        scrapy.start_requests scrapy.in_progress scrapy.item_feeds scrapy.dupefilter scrapy.scheduler
+        scrapy.start_requests scrapy.in_progress scrapy.dupefilter scrapy.scheduler
     """,
     "cli": """
         exit_codes interruptible help_text contact toml_lines pattern_files named_urls named_seeds damaged_job
         url_batches
         add retry priority config backup split options bench subject retract audit export sql report
-        command_words plan
+        plan
         repair
         canon browser after_run reporting partitioned drain crawl check work launches dashboard agent_tools mcp
         shared_filter dedup explain forget hosts identity reload restore stats tail text top verify demo filter

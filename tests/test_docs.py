@@ -311,7 +311,8 @@ def test_every_family_key_and_counter_of_the_store_is_documented() -> None:
     in_order = ", ".join(f"`{name}`" for name in Counters.__struct_fields__)
     assert in_order in text, "the counters, in their order"
     assert ", ".join(f"{rule.value} {rule.name.lower()}" for rule in HoldReason) in text
-    assert ", ".join(f"{number} {outcome}" for number, outcome in enumerate(Outcome)) in text
+    *others, last = (f"`{outcome}`" for outcome in Outcome)
+    assert f"{', '.join(others)} or {last}" in text
 
 
 def test_every_file_of_a_job_is_documented(tmp_path: Path) -> None:

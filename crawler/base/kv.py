@@ -100,12 +100,6 @@ class Reader(Protocol):
     def get_many(self, family: Family, keys: Sequence[bytes]) -> list[bytes | None]:
         """Get several keys; fastest when they are sorted."""
 
-    def holds_prefix(self, family: Family, prefix: bytes) -> bool:
-        """Return True if any key starts with ``prefix``.
-
-        In the family ``SEEN``, prefixes of 8 bytes have their own filters.
-        """
-
     def scan(self, family: Family, start: bytes, end: bytes | None = None, limit: int | None = None) -> list[Row]:
         """Return (key, value) pairs in key order from ``start`` up to and excluding ``end``, at most ``limit``."""
 

@@ -24,11 +24,10 @@ from crawler.base.settings.parts import CrawlSettings, Settings
 from crawler.cli.exit_codes import UsageError
 from crawler.cli.launches import MOST_SEEDS, Launcher, check_name, checked_seeds, last_line
 from crawler.engine.seeds import read_urls
-from crawler.inspect.broken_links import Findings
+from crawler.inspect.broken_links import Findings, Result
 from crawler.inspect.crawl_partitions import crawl_partitions, holds_any
 from crawler.inspect.crawl_reader import stats_of
 from crawler.inspect.explanation import explain_in
-from crawler.inspect.link_verdict import Result
 from crawler.inspect.page_texts import row_of_page, search_texts
 from crawler.job.directory import LAUNCH_LOG, LAUNCH_SEEDS, check_vacant, holds_job
 from crawler.job.job_lock import lock_holder

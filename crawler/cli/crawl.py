@@ -20,13 +20,12 @@ from crawler.base.say import keep_stdout, say
 from crawler.base.settings.load import SettingsError, settings_from
 from crawler.base.settings.parts import PartitionSettings, SeenSettings, Settings
 from crawler.base.settings.sites import Sites
-from crawler.cli.command_words import store_command
 from crawler.cli.contact import is_unsaid, warned
 from crawler.cli.damaged_job import job_error_text
 from crawler.cli.exit_codes import UsageError
 from crawler.cli.help_text import CRAWL_EXAMPLES, examples
 from crawler.cli.named_seeds import NamedSeeds
-from crawler.cli.options import COMMAND_LINE, DEFAULT_JOB, STDOUT, Giver, add_crawl_options, given_flag, settings_tables
+from crawler.cli.options import COMMAND_LINE, DEFAULT_JOB, STDOUT, Giver, add_crawl_options, settings_tables, words_of
 from crawler.cli.reporting import (
     NO_HOOKS,
     finish,
@@ -41,9 +40,9 @@ from crawler.engine.seeds import AwaitedSeeds
 from crawler.engine.user_code import UserCode
 from crawler.job.crawl_file import check_whole, holds_crawl
 from crawler.job.directory import JobError, check_vacant, holds_job
-from crawler.job.identity import FixedSettingError, check_shape, over_shape, shaping_of
+from crawler.job.identity import check_shape, over_shape, shaping_of
 from crawler.job.job import Job
-from crawler.job.last_command import COMMAND
+from crawler.job.last_command import COMMAND, LastCommand, write_command
 from crawler.job.run_settings import read_run
 from crawler.seen.exact.seen import check_room
 from crawler.seen.filters import FilterError
@@ -124,7 +123,7 @@ def build_settings(
     directory: Path = arguments.job
     try:
         settings = settings_from(over_shape(directory, tables), source)
-        _check_fixed(arguments, settings, giver)
+        check_shape(directory, shaping_of(settings))
         Canonicaliser(settings.canonical.rules)
         for fault in rule_faults(settings):
             place = settings.places.get(fault.place[:3], source.at(*fault.place))
@@ -166,24 +165,6 @@ def _check_engine(settings: Settings) -> None:
     except EngineFault as error:
         where = " ([browser] in --config FILE), only in a container that protects the machine"
         raise UsageError(f"{error}{where if 'no_sandbox' in str(error) else ''}") from error
-
-
-def _check_fixed(arguments: argparse.Namespace, settings: Settings, giver: Giver) -> None:
-    """Raise JobError if the job has other shaping settings. If the job has, or lacks, an optional setting, the message
-    names what to leave out: the flag, or the line of the file."""
-    try:
-        check_shape(arguments.job, shaping_of(settings))
-    except FixedSettingError as error:
-        if not isinstance(error.kept, bool):
-            raise
-        place = (error.table, error.key)
-        named = given_flag(arguments, place, giver)
-        named = named or f"{error.table}.{error.key} ({settings.places.get(place, giver.place)})"
-        has = f"{'a' if error.kept else 'no'} {error.key.replace('_', ' ')}"
-        raise JobError(
-            f"{error.directory}: this job has {has}, which cannot change after the crawl started: leave out {named}",
-            new_job=True,
-        ) from error
 
 
 def _beneath(arguments: argparse.Namespace) -> Tables:
@@ -320,6 +301,15 @@ def _begin(arguments: argparse.Namespace, hooks: Hooks | None, run: Run) -> None
         store_command(arguments, run)
     if hooks is not None:
         hooks.begin(run)
+
+
+def store_command(arguments: argparse.Namespace, run: Run) -> None:
+    """Store the command of a run in its job, so that a dashboard can start it again. Raises OSError."""
+    seeds = getattr(arguments, "seed_words", None)
+    if seeds is None:
+        return  # the demo: its site ends with the process
+    command = LastCommand.of(seeds, words_of(arguments), Path.cwd(), run.job.directory)
+    write_command(run.job.disk, run.job.directory, command)
 
 
 def _opening(job: Path) -> Callable[[str], object]:

@@ -42,9 +42,8 @@ from crawler.cli.shared_filter import (
 from crawler.seen.filters import Filter, FilterError
 from crawler.seen.shared.set_address import FORM, SECRET_FILE, SetAddress
 from crawler.service.progress.text_table import text_table
-from crawler.tools.dedup.bit_strings import redis_commands
 from crawler.tools.dedup.build import Recipe, build_from_file, build_from_source, merge_files
-from crawler.tools.dedup.exchange import guava_from_seen, read_guava
+from crawler.tools.dedup.exchange import guava_from_seen, read_guava, redis_commands
 from crawler.tools.dedup.filter_setup import LAYOUTS
 from crawler.tools.dedup.key_spec import KeySpec
 from crawler.tools.dedup.lines import Interruption, LineSource, count_lines

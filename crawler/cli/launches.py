@@ -36,10 +36,9 @@ from crawler.base.faults import UserFault
 from crawler.base.same_program import words_of
 from crawler.base.settings.load import SettingsError, settings_from
 from crawler.base.settings.parts import Settings
-from crawler.cli.command_words import flag_words
 from crawler.cli.crawl import add_options, build_settings
 from crawler.cli.exit_codes import Exit, UsageError
-from crawler.cli.options import FLAGS
+from crawler.cli.options import FLAGS, flag_words
 from crawler.engine.seeds import SeedsError, read_urls
 from crawler.job.checkpoint.envelope import EnvelopeError
 from crawler.job.directory import DEMO, LAUNCH_LOG, LAUNCH_SEEDS, JobError, holds_job

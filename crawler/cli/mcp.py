@@ -17,10 +17,9 @@ from crawler.base.faults import Failure, UserFault
 from crawler.base.printable import one_line
 from crawler.base.settings.load import SettingsError
 from crawler.cli.agent_tools import TOOLS, Crawls
-from crawler.cli.command_words import words_of
 from crawler.cli.exit_codes import Exit, UsageError
 from crawler.cli.launches import LaunchError, check_command
-from crawler.cli.options import add_flags
+from crawler.cli.options import add_flags, words_of
 from crawler.job.stored_errors import DAMAGE
 
 if TYPE_CHECKING:

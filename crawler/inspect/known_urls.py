@@ -25,7 +25,7 @@ from crawler.job.stored_errors import DAMAGE
 from crawler.seen.exact.rows import rows_of
 from crawler.seen.filters import Key, SeenSet, load_seen
 from crawler.seen.filters.filter_file import check_end, read_parts
-from crawler.seen.filters.memory_budget import check_memory
+from crawler.seen.filters.planning import check_memory
 from crawler.seen.filters.segment_format import FormatError, check_version
 from crawler.url.urls.canonicaliser import Canonical, Canonicaliser
 

@@ -162,25 +162,10 @@ class Tail:
 
 def journalled_end(store: Reader) -> int:
     """Return the end of the last record in the journal. Raises JournalError."""
-    last = _last_row(store)
+    last = None
+    for _, value in store.rows(Family.DONE):  # only those since the oldest generation
+        last = value
     return (stored_end(store) or 0) if last is None else decode_done(last).positions[0].end
-
-
-def _last_row(store: Reader) -> bytes | None:
-    # The store is read only forwards, so find the last key by bisection.
-    rows = store.scan(Family.DONE, b"", None, 1)
-    if not rows:
-        return None
-    low, high = int.from_bytes(rows[0][0], "big"), 2**64
-    value = rows[0][1]
-    while high - low > 1:
-        middle = (low + high) // 2
-        rows = store.scan(Family.DONE, middle.to_bytes(8, "big"), None, 1)
-        if rows:
-            low, value = int.from_bytes(rows[0][0], "big"), rows[0][1]
-        else:
-            high = middle
-    return value
 
 
 def changes_up_to(path: Path, end: int, since: str, limit: int) -> list[bytes]:

@@ -15,13 +15,11 @@ queue. So the sum of a counter does not change. Each partition records in its ``
 
 from __future__ import annotations
 
-import json
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
-import msgspec
 from msgspec import Struct, field
 from msgspec.structs import replace
 
@@ -40,8 +38,8 @@ from crawler.job.partition import outbox
 from crawler.job.partition.messages import Links, Widened, decode_message, encode_message, found_of, links_of
 from crawler.job.partition.quota import Allowance, encode_allowance
 from crawler.job.receiving import CRAWL, EPOCH, mark_of
-from crawler.job.records import JournalError, encode_counters
-from crawler.job.recovery import COUNTERS, OUTPUT_END, PARTITION_KEPT, stored_counters
+from crawler.job.records import JournalError, StoredValue, encode_counters
+from crawler.job.recovery import COUNTERS, OUTPUT_END, PARTITION_KEPT, encode_partition, stored_counters
 from crawler.job.snapshot import link_state
 from crawler.job.store.rocks import OF_PARTITIONS, PartitionStore, RocksStore
 from crawler.job.store.store_budget import StoreBudget
@@ -76,13 +74,12 @@ class Descent(Struct, frozen=True):
     ancestors: tuple[int, ...] = ()
 
 
+_DESCENT = StoredValue(Descent, "the descent of a partition")
+
+
 def read_descent(store: Reader) -> Descent | None:
     """Return the descent of a partition that resulted from a split; None for any other job. Raises JournalError."""
-    value = store.get(Family.META, DESCENT)
-    try:
-        return None if value is None else msgspec.json.decode(value, type=Descent)
-    except msgspec.DecodeError as error:
-        raise JournalError(f"not the descent of a partition: {error}") from error
+    return _DESCENT.read(store, DESCENT)
 
 
 class Part(Struct):
@@ -253,8 +250,8 @@ class _Division:
 
     def _new_names(self, part: Part, descent: Descent) -> Iterator[tuple[bytes, bytes]]:
         yield COUNTERS, encode_counters(part.counters)
-        yield DESCENT, msgspec.json.encode(descent)
-        yield PARTITION_KEPT, json.dumps((part.number, self._crawl.partitions)).encode("ascii")
+        yield DESCENT, _DESCENT.encode(descent)
+        yield PARTITION_KEPT, encode_partition((part.number, self._crawl.partitions))
         yield CRAWL, mark_of(self._crawl.secret)
         if part is self._heir and self._source.get(Family.META, _ALLOWANCE) is None:
             yield _ALLOWANCE, encode_allowance(Allowance(1, part.counters.pages_fetched))

@@ -25,7 +25,7 @@ from crawler.job.directory import IDENTITY, UNUSABLE, JobError, OtherFormatError
 from crawler.seen.filters import FilterError, KeyHash
 
 MAGIC, FORMER_MAGIC = "frontier-job", "crawler-job"
-VERSION = 1
+VERSION = 2
 FORMAT = f"{MAGIC} {VERSION}".encode("ascii")  # as stored in the store
 Shaping = dict[str, dict[str, Any]]
 

@@ -41,7 +41,7 @@ from crawler.job.checkpointer import Checkpointer, CheckpointResult, drive_besid
 from crawler.job.clock_anchor import follow_clock
 from crawler.job.directory import SEEN, STORE, made_at
 from crawler.job.event_log import tell_failed, tell_host
-from crawler.job.found import KEEP_ALL, Brought, Decided, Found, Router
+from crawler.job.found import KEEP_ALL, Brought, CopiedPage, Decided, Found, Router
 from crawler.job.identity import shaping_of
 from crawler.job.journal_search import JournalSearch
 from crawler.job.left_out import OwnRules
@@ -375,7 +375,9 @@ class Job:
             new = self._admission.admit(found, transaction)
             if draft.again is not None:
                 self.revisiting.lead_back(draft.again, record, transaction.batch)
-            self._admission.leave_out(links.left_out, record, transaction, now)
+            if links.left_out and record.content is not None:
+                copy = CopiedPage(entry.href, entry.depth, record.content.duplicate_of)
+                self._admission.leave_out(links.left_out, copy, transaction, now)
             if draft.relevant is not None:
                 self.counters.rated += 1
                 self.counters.relevant += draft.relevant

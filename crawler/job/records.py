@@ -10,19 +10,19 @@ from __future__ import annotations
 import codecs
 import json
 import math
-import struct
 import zlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from enum import StrEnum
 from functools import lru_cache
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import msgspec.json
 from msgspec import Struct, to_builtins
 
+from crawler.base.kv import Family, Reader
 from crawler.base.settings.parts import LEAF, OUTPUTS
-from crawler.frontier.entry import Entry, decode_entry, encode_entry
+from crawler.frontier.entry import Entry, EntryError, decode_entry, encode_entry
 from crawler.frontier.request_outcome import HostResult
 from crawler.frontier.traps.copies import Content
 from crawler.job.metrics.catalogue import URL_KINDS, Counters
@@ -32,6 +32,7 @@ from crawler.url.scope.boundary import Outside
 from crawler.url.scope.bounds import Limit
 
 DIGEST_SIZE = 16  # bytes per key in the journal
+T = TypeVar("T")
 
 
 class Outcome(StrEnum):
@@ -286,7 +287,35 @@ def decode_seen(value: bytes) -> tuple[bool, bytes]:
 
 
 class JournalError(ValueError):
-    """Stored bytes are not a journal event of a known version."""
+    """Stored bytes are not a journal event, or another value, of a known version."""
+
+
+class StoredValue(Generic[T]):
+    """How the store keeps the values of one type: a version byte, then MessagePack."""
+
+    def __init__(self, kind: type[T], what: str, version: int = 1) -> None:
+        """``what`` names a value in messages."""
+        self._what = what
+        self._version = version
+        self._encode = msgspec.msgpack.Encoder().encode
+        self._decode = msgspec.msgpack.Decoder(kind).decode
+
+    def encode(self, value: T) -> bytes:
+        return bytes((self._version,)) + self._encode(value)
+
+    def decode(self, stored: bytes) -> T:
+        """Inverse of ``encode``. Raises JournalError."""
+        if stored[:1] != bytes((self._version,)):
+            raise JournalError(f"{self._what} has version {stored[0] if stored else 'unknown'}, not {self._version}")
+        try:
+            return self._decode(stored[1:])
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            raise JournalError(f"not {self._what}: {error}") from error
+
+    def read(self, store: Reader, name: bytes) -> T | None:
+        """Return the value with that name in META; None if there is none. Raises JournalError, OSError."""
+        stored = store.get(Family.META, name)
+        return None if stored is None else self.decode(stored)
 
 
 class Position(NamedTuple):
@@ -391,92 +420,53 @@ class Done(NamedTuple):
     positions: tuple[Position, ...]
 
 
-_OUTCOMES = tuple(Outcome)
-_DONE_VERSION = 2
-_DONE = struct.Struct("<BBHB")
-_POSITION = struct.Struct("<IQII")
+_DONE = StoredValue(tuple[Outcome, int | None, tuple[Position, ...], bytes], "a done event", 3)
 
 
 def encode_done(done: Done) -> bytes:
     """Encode a Done event."""
-    head = _DONE.pack(_DONE_VERSION, _OUTCOMES.index(done.outcome), done.status or 0, len(done.positions))
-    ends = b"".join([_POSITION.pack(*position) for position in done.positions])
-    return head + ends + encode_entry(done.entry)
+    return _DONE.encode((done.outcome, done.status, done.positions, encode_entry(done.entry)))
 
 
 def decode_done(value: bytes) -> Done:
     """Inverse of ``encode_done``. Raises JournalError."""
+    outcome, status, positions, entry = _DONE.decode(value)
+    if not positions or any(map(_is_odd, positions)):
+        raise JournalError("not a done event: it has no position in an output")
     try:
-        version, outcome, status, count = _DONE.unpack_from(value)
-        if version != _DONE_VERSION:
-            raise JournalError(f"done event has version {version}, not {_DONE_VERSION}")
-        at = _DONE.size
-        positions = []
-        for _ in range(count):
-            positions.append(Position(*_POSITION.unpack_from(value, at)))
-            at += _POSITION.size
-        if not positions or any(map(_is_odd, positions)):
-            raise JournalError("not a done event: it has no position in an output")
-        return Done(_OUTCOMES[outcome], status or None, decode_entry(value[at:]), tuple(positions))
-    except JournalError:
-        raise
-    except (struct.error, IndexError, ValueError) as error:
+        return Done(outcome, status, decode_entry(entry), positions)
+    except EntryError as error:
         raise JournalError(f"not a done event: {error}") from error
 
 
-_ASIDE = struct.Struct("<BB")
-_ASIDE_VERSION = 1
-
-
-def encode_aside(done: AsideDone) -> bytes:
-    """Encode an aside."""
-    ends = b"".join([_POSITION.pack(*position) for position in done.positions])
-    return _ASIDE.pack(_ASIDE_VERSION, len(done.positions)) + ends + done.owner.encode("ascii")
+_ASIDE = StoredValue(AsideDone, "an aside", 2)
+encode_aside = _ASIDE.encode
 
 
 def decode_aside(value: bytes) -> AsideDone:
     """Inverse of ``encode_aside``. Raises JournalError."""
-    try:
-        version, count = _ASIDE.unpack_from(value)
-        if version != _ASIDE_VERSION:
-            raise JournalError(f"aside has version {version}, not {_ASIDE_VERSION}")
-        at = _ASIDE.size + count * _POSITION.size
-        positions = [Position(*found) for found in _POSITION.iter_unpack(value[_ASIDE.size : at])]
-        owner = value[at:].decode("ascii")
-    except (struct.error, ValueError) as error:  # includes JournalError
-        raise JournalError(f"not an aside: {error}") from error
-    if not owner or len(positions) != count or any(_is_odd(position) for position in positions):
+    aside = _ASIDE.decode(value)
+    if not aside.owner or any(map(_is_odd, aside.positions)):
         raise JournalError("not an aside: its owner or its positions are missing")
-    return AsideDone(owner, tuple(positions))
+    return aside
 
 
 def _is_odd(position: Position) -> bool:
-    return position.length > position.end
+    return not 0 <= position.length <= position.end
 
 
-_END = struct.Struct("<IQ")
-
-
-def encode_ends(ends: Iterable[End]) -> bytes:
-    """Encode the ends of the outputs other than ``pages.jsonl``, as stored by every transaction."""
-    return b"".join([_END.pack(*end) for end in ends])
+_ENDS = StoredValue(list[End], "the ends of outputs")
+encode_ends = _ENDS.encode  # of the outputs other than ``pages.jsonl``; stored by every transaction
 
 
 def decode_ends(value: bytes | None) -> dict[int, End]:
     """Inverse of ``encode_ends``, by the kind of the output. Raises JournalError."""
-    if value is None:
-        return {}
-    if len(value) % _END.size:
-        raise JournalError(f"not the ends of outputs: {len(value)} bytes")
-    return {kind_of(file): End(file, offset) for file, offset in _END.iter_unpack(value)}
+    return {} if value is None else {kind_of(end.file): end for end in _ENDS.decode(value)}
 
 
 def sequence_key(sequence: int) -> bytes:
     """Return a journal sequence number as a key that sorts in numeric order."""
     return sequence.to_bytes(8, "big")
-
-
-_COUNTERS_HEAD = b"\x01"  # the version
 
 
 def result_of(outcome: Outcome, status: int | None, error: str | None) -> HostResult:
@@ -546,20 +536,5 @@ def _count(counters: Counters, name: str, by: int) -> None:
     setattr(counters, name, getattr(counters, name) + by)
 
 
-_encode_fields = msgspec.msgpack.Encoder().encode
-_decode_fields = msgspec.msgpack.Decoder(Counters).decode
-
-
-def encode_counters(counters: Counters) -> bytes:
-    """Encode the counters."""
-    return _COUNTERS_HEAD + _encode_fields(counters)
-
-
-def decode_counters(value: bytes) -> Counters:
-    """Inverse of ``encode_counters``. Raises JournalError."""
-    if not value.startswith(_COUNTERS_HEAD):
-        raise JournalError("the job's counters have an unknown version")
-    try:
-        return _decode_fields(value[1:])
-    except msgspec.DecodeError as error:
-        raise JournalError(f"the job's counters cannot be read: {error}") from error
+COUNTERS_STORED = StoredValue(Counters, "the counters of the job")
+encode_counters, decode_counters = COUNTERS_STORED.encode, COUNTERS_STORED.decode

@@ -19,7 +19,8 @@ import pytest
 
 from crawler import Crawl
 from crawler.base.carrier.local_client import LocalCarrier
-from crawler.job.partition.end_rounds import decode_announcement
+from crawler.base.carrier.verbs import decoded
+from crawler.job.partition.end_rounds import Announcement
 from tests.asked import asked, enters
 from tests.cluster.chain import Chain
 from tests.program import PATIENCE, Ran, crawler, running, wait_until
@@ -208,7 +209,7 @@ async def test_who_came_by_hand_learns_of_the_end_although_late(tmp_path: Path) 
         await asyncio.to_thread(wait_until, lambda: not workers(process.pid), "the crawl has ended")
         with contextlib.suppress(subprocess.TimeoutExpired):
             process.wait(1.0)
-        told = decode_announcement((await carrier.get(["crawl"], "end"))[0])
+        told = decoded((await carrier.get(["crawl"], "end"))[0], Announcement)
         assert told is not None
         assert told.ended
         await carrier.close()

@@ -38,9 +38,8 @@ from crawler.frontier.request_outcome import HostResult
 from crawler.frontier.revisits import due_key
 from crawler.inspect.integrity.finding import Change, Detail, Done, Tell
 from crawler.inspect.integrity.inventory import Inventory, OutputTally, Queue, Source
-from crawler.inspect.integrity.output_files import OutputFiles
+from crawler.inspect.integrity.output_files import OutputFiles, Quarantine
 from crawler.inspect.integrity.part_reader import PartReader, is_broken
-from crawler.inspect.integrity.quarantine import Quarantine
 from crawler.inspect.integrity.url_marks import (
     Belief,
     Digests,

@@ -33,7 +33,7 @@ from crawler.frontier.order import Order
 from crawler.inspect.crawl_partitions import Partition, holds_crawl, whole_job
 from crawler.inspect.integrity.crawl_verifier import verify_places
 from crawler.inspect.integrity.finding import Change, Detail, Done, Finding, Tell
-from crawler.inspect.integrity.quarantine import Quarantine
+from crawler.inspect.integrity.output_files import Quarantine
 from crawler.inspect.integrity.rebuild import WHOLE, Rebuild, RepairContext, place_whole
 from crawler.inspect.integrity.verifier import unreadable, verify_job
 from crawler.job.checkpoint.envelope import EnvelopeError, UnknownVersionError, fault_of

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from typing import Any
 
+import msgspec
 from msgspec import Struct
 from msgspec.structs import asdict
 
@@ -78,11 +79,8 @@ class Events:
     def restore(self, written: Iterable[Mapping[str, Any]]) -> None:
         """Restore what ``after(0)`` returned. Raises EventsError, leaving the state unchanged."""
         try:
-            events = [
-                Event(int(row["number"]), float(row["time"]), Kind(row["kind"]), str(row["text"]), row["host"])
-                for row in written
-            ]
-        except (KeyError, TypeError, ValueError) as error:
+            events = msgspec.convert(written, list[Event])
+        except msgspec.ValidationError as error:
             raise EventsError(f"not a list of events: {error}") from error
         for event in events:
             self._kept[event.kind].append(event)

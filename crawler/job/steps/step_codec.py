@@ -11,13 +11,13 @@ opening. A directory with exactly that step has exactly the job's state, and may
 
 from __future__ import annotations
 
-import struct
 import sys
 from collections.abc import Sequence
 from typing import NamedTuple
 
 import msgspec.msgpack
 
+from crawler.job.records import StoredValue
 from crawler.job.steps.seal import ChunkError
 
 if sys.version_info >= (3, 14):
@@ -26,8 +26,6 @@ else:
     from backports import zstd
 
 _LEVEL = 1
-_MARK = struct.Struct(">BQQ")
-_MARK_VERSION = 1
 _LARGEST = 2**30  # limit for the steps in a chunk in bytes: a body is smaller
 
 
@@ -39,19 +37,16 @@ class Mark(NamedTuple):
 
     def encode(self) -> bytes:
         """Return the mark as bytes for the store."""
-        return _MARK.pack(_MARK_VERSION, *self)
+        return _MARK.encode(self)
 
     @classmethod
     def decode(cls, value: bytes | None) -> Mark:
-        """Inverse of ``encode``; START if nothing is stored. Raises ChunkError."""
-        if value is None:
-            return START
-        if len(value) != _MARK.size or value[0] != _MARK_VERSION:
-            raise ChunkError(f"not a mark of a step: {len(value)} bytes")
-        return cls(*_MARK.unpack(value)[1:])
+        """Inverse of ``encode``; START if nothing is stored. Raises JournalError."""
+        return START if value is None else _MARK.decode(value)
 
 
 START = Mark(0, 0)
+_MARK = StoredValue(Mark, "the mark of a step", 2)
 
 
 class Written(NamedTuple):
@@ -84,11 +79,6 @@ class Chunk(NamedTuple):
     base: int
     first: int
     steps: Sequence[Step]
-
-    @property
-    def follows(self) -> Mark:
-        """The state before the steps."""
-        return Mark(self.base, self.first - 1)
 
     @property
     def reaches(self) -> Mark:

@@ -52,7 +52,7 @@ from crawler.seen.slices.digests import count_digests, digest_words
 from crawler.seen.slices.errors import JSON, FilterError, FullError, HashMismatchError
 from crawler.seen.slices.fpp_model import compound
 from crawler.seen.slices.key_hash import SEED_ZERO, KeyHash
-from crawler.seen.slices.layouts import stack_of, stated_for_kernel
+from crawler.seen.slices.layouts import stated_for_kernel
 
 _HASHES_DIFFER = (
     "filters can only be united if they hash keys with the same secret: create one with the secret of the other "
@@ -61,8 +61,6 @@ _HASHES_DIFFER = (
 _CHUNK = CHUNK  # keys compared with the same state; limits the memory of a batch
 _WARY = 256  # keys added at a time to a slice that an attacker's keys may fill
 _WATCHED = "watched"
-_FEW_TO_SORT = 40
-_NARROW = 256  # keys; in larger batches, older slices look up only the keys that newer ones do not hold
 
 
 class Chain(ABC):
@@ -185,15 +183,9 @@ class Chain(ABC):
 
     def _unseen(self, batch: Batch) -> Indices:
         """Return the positions, ascending, of the keys that no slice holds."""
-        if len(batch) < _NARROW:
-            return np.logical_not(self._stack.holds(batch)).nonzero()[0]
-        newest, *older = reversed(self._chain)
-        left = np.flatnonzero(~newest.filter.holds(batch))
-        if older and len(left):
-            rest = batch.at(left, asked=True)
-            for entry in older:
-                keep = np.flatnonzero(~entry.filter.holds(rest))
-                left, rest = left.take(keep), rest.at(keep, asked=True)
+        left = np.arange(len(batch))
+        for entry in reversed(self._chain):  # the newest holds half of all keys
+            left = left[~entry.filter.holds(batch.at(left))]
         return left
 
     def _put(self, batch: Batch) -> None:
@@ -251,7 +243,6 @@ class Chain(ABC):
         for entry in self._chain:
             entry.filter.sampling = self._sampling
         slices = [entry.filter for entry in reversed(self._chain)]
-        self._stack = stack_of(slices)
         stated = stated_for_kernel(slices)
         if stated is None:
             self._kernel = None
@@ -468,14 +459,8 @@ def _differences(mine: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str,
 
 def _first_occurrences(batch: Batch, positions: Indices) -> Indices:
     """Return ``positions`` without those whose digest occurs at an earlier one."""
-    halves = batch.halves[:, 0].take(positions)
-    if len(halves) < _FEW_TO_SORT:
-        if len(set(halves.tolist())) == len(halves):
-            return positions
-    else:
-        halves.sort()
-        if not (halves[1:] == halves[:-1]).any():
-            return positions
+    if len(np.unique(batch.halves[:, 0].take(positions))) == len(positions):
+        return positions
     firsts: dict[bytes, int] = {}
     for position in positions.tolist():
         firsts.setdefault(batch.halves[position].tobytes(), position)

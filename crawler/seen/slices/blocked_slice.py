@@ -25,9 +25,6 @@ memory.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from itertools import groupby
-from operator import attrgetter
 
 import numpy as np
 import numpy.typing as npt
@@ -47,7 +44,6 @@ _ALL_EIGHT = np.array(0x0101010101010101, np.uint64)
 LAYOUTS = {1: "blocked", 2: "paired"}
 
 _LEAST_LOAD = 1e-3  # keys per block; half a million bits per key
-_FEW_BLOCKS = 256  # blocks; up to this number, checking for duplicates pays off
 
 
 def sized_blocks(capacity: int, fpp: float, *, blocks: int) -> tuple[BlockShape, int]:
@@ -106,33 +102,22 @@ class BlockedSlice:
 
     def _addresses(self, batch: Batch) -> Indices:
         """Return the block indices of each key, with shape (n, blocks per key)."""
-        if batch.blocks is not None and batch.blocks[0] is self:
-            return batch.blocks[1]
-        scaled = _fractions(batch, self.shape) * self._scale
+        fractions = batch.fractions if self.shape.blocks == 2 else batch.fractions[::2]
+        scaled = fractions * self._scale
         scaled >>= _SHIFT
         return scaled.view(np.intp).reshape(-1, self.shape.blocks)
 
     def holds(self, batch: Batch) -> Bools:
         """Return, for each key of the batch, True if all its bits are set."""
         masks = batch.masks(self.hashes).reshape(-1, self.shape.words)
-        addresses = self._addresses(batch)
-        if batch.blocks is None:
-            batch.blocks = self, addresses
-        found = self._blocks.take(addresses.reshape(-1), axis=0)
+        found = self._blocks.take(self._addresses(batch).reshape(-1), axis=0)
         found &= masks
         return np.asarray(np.equal(found, masks).reshape(-1).view(np.uint64) == _ALL_EIGHT)
 
     def put(self, batch: Batch) -> None:
         """Set the bits of every key of the batch."""
-        addresses = self._addresses(batch).reshape(-1)
-        masks = batch.masks(self.hashes)
-        if len(addresses) <= _FEW_BLOCKS and len(set(addresses.tolist())) == len(addresses):
-            blocks = self._blocks.take(addresses, axis=0)
-            blocks |= masks.reshape(-1, self.shape.words)
-            self._blocks[addresses] = blocks
-            return
-        places = addresses.reshape(-1, 1) * self.shape.words + self._word_numbers
-        np.bitwise_or.at(self.words, places.reshape(-1), masks.reshape(-1))
+        places = self._addresses(batch).reshape(-1, 1) * self.shape.words + self._word_numbers
+        np.bitwise_or.at(self.words, places.reshape(-1), batch.masks(self.hashes).reshape(-1))
 
     def geometry(self) -> dict[str, JSON]:
         """Together with ``words``, enough to rebuild the slice."""
@@ -171,51 +156,3 @@ class BlockedSlice:
         clear = math.exp(-self.shape.hashes * count / self.bits)
         coinciding = self.bits / self.shape.hashes * math.sqrt((1 / clear - 1) / (blocks * self.shape.words * 64))
         return math.hypot(count / math.sqrt(max(1.0, fallen)), coinciding)
-
-
-class BlockedStack:
-    """Blocked slices looked up together, which is faster for small batches."""
-
-    def __init__(self, slices: Sequence[BlockedSlice]) -> None:
-        """Take ``slices``, at least one, in lookup order."""
-        self._alike = [_Alike(list(alike)) for _, alike in groupby(slices, attrgetter("shape"))]
-
-    def holds(self, batch: Batch) -> Bools:
-        """Return, for each key of the batch, True if any slice holds it."""
-        first, *others = self._alike
-        found = first.holds(batch)
-        for alike in others:
-            found |= alike.holds(batch)
-        return found
-
-
-class _Alike:
-    """Slices of one shape, looked up with a single address calculation and a single comparison."""
-
-    def __init__(self, slices: Sequence[BlockedSlice]) -> None:
-        self.slices = slices
-        self.shape = slices[0].shape
-        self._scales = np.array([part.blocks_per_region for part in slices], np.uint64).reshape(-1, 1)
-        self._arrays = [part._blocks for part in slices]
-
-    def holds(self, batch: Batch) -> Bools:
-        shape, size, count = self.shape, len(batch), len(self.slices)
-        if count == 1:
-            return self.slices[0].holds(batch)
-        scaled = _fractions(batch, shape) * self._scales
-        scaled >>= _SHIFT
-        addresses = scaled.view(np.intp)
-        if batch.blocks is None:
-            batch.blocks = self.slices[0], addresses[0].reshape(-1, shape.blocks)
-        masks = batch.masks(shape.hashes).reshape(-1, shape.words)
-        found = np.empty((count, size * shape.blocks, shape.words), np.uint64)
-        for array, address, into in zip(self._arrays, addresses, found, strict=True):
-            # "clip" writes directly into the output; no address is out of range.
-            array.take(address, axis=0, out=into, mode="clip")
-        found &= masks
-        held = np.equal(found, masks).reshape(-1).view(np.uint64) == _ALL_EIGHT
-        return np.asarray(np.logical_or.reduce(held.reshape(count, size)))
-
-
-def _fractions(batch: Batch, shape: BlockShape) -> Words:
-    return batch.fractions if shape.blocks == 2 else batch.fractions[::2]

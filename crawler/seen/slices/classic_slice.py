@@ -49,7 +49,6 @@ Words = npt.NDArray[np.uint64]
 
 MAX_HASHES = 30
 POSITIONS = "enhanced"  # stored with each slice, because an earlier version computed other positions
-_FEW_TO_DIVIDE = 1_024
 _ALLOWED = 1.01  # times the requested fpp; the terms omitted for large filters add less than this
 _MORE = 1.005
 _SIX = np.uint64(6)
@@ -110,9 +109,6 @@ def steps_of(hashes: int) -> tuple[Words, Words]:
 
 def reduce_to(places: Words, size: int) -> Words:
     """Reduce ``places`` modulo ``size``, in place."""
-    if places.size < _FEW_TO_DIVIDE:
-        places %= np.uint64(size)
-        return places
     # numpy divides by a scalar much faster than it computes the remainder.
     whole = places // np.uint64(size)
     whole *= np.uint64(size)

@@ -1,4 +1,4 @@
-"""The digests of a batch of keys, prepared once for lookups in all slices.
+"""The digests of a batch of keys, prepared for lookups.
 
 ``blocked_slice`` explains how a digest maps to bits. This module has the arithmetic that all slices share.
 """
@@ -42,15 +42,13 @@ def spread_all(h1: Words, h2: Words | int, multiplier: int) -> Words:
 
 
 class Batch:
-    """The digests of a batch of keys, split once for all slices."""
+    """The digests of a batch of keys. What slices derive from them is computed once."""
 
-    __slots__ = ("_fractions", "_masks", "blocks", "halves")
+    __slots__ = ("_fractions", "_masks", "halves")
 
     def __init__(self, halves: Words) -> None:
         """``halves`` has shape (n, 2), as returned by ``digest_words``."""
         self.halves = halves
-        # The block indices in the first slice looked up, which takes the new keys: shape (n, blocks per key).
-        self.blocks: tuple[object, Indices] | None = None
         self._fractions: Words | None = None
         self._masks: dict[int, Words] = {}
 
@@ -82,13 +80,6 @@ class Batch:
             found = self._masks[hashes] = _MASKS[hashes].take(lanes)
         return found
 
-    def at(self, positions: Indices, *, asked: bool = False) -> Batch:
-        """Return a batch of the keys at ``positions``. ``asked``: they will be looked up in other slices."""
-        part = Batch(self.halves.take(positions, axis=0))
-        if asked and self._fractions is not None:
-            part._fractions = self._fractions.reshape(-1, 2).take(positions, axis=0).reshape(-1)
-        if self.blocks is not None:
-            part.blocks = self.blocks[0], self.blocks[1].take(positions, axis=0)
-        for hashes, masks in self._masks.items():
-            part._masks[hashes] = masks.take(positions, axis=0)
-        return part
+    def at(self, positions: Indices) -> Batch:
+        """Return a batch of the keys at ``positions``."""
+        return Batch(self.halves.take(positions, axis=0))

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from crawler.base.settings.parts import SeenSettings
 from crawler.seen.filters import JSON, KINDS, SEED_ZERO, BloomFilter, Filter, FilterError, KeyHash, make_seen
-from crawler.seen.filters.memory_budget import Room, geometry, planned_parameters
+from crawler.seen.filters.planning import Room, geometry, planned_parameters
 from crawler.seen.slices.guava_slice import GUAVA_LAYOUTS
 from crawler.seen.slices.layouts import BLOOM_LAYOUTS
 from crawler.tools.dedup.store import FilterFileError

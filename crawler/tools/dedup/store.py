@@ -25,7 +25,7 @@ from crawler.base.faults import UserFault
 from crawler.seen.filters import JSON, Filter, FilterError, FormatError, KeyHash, load_seen
 from crawler.seen.filters.chain import hash_of
 from crawler.seen.filters.filter_file import check_end, read_parts, read_state
-from crawler.seen.filters.memory_budget import check_memory
+from crawler.seen.filters.planning import check_memory
 from crawler.seen.filters.segment_format import Output, check_version
 from crawler.tools.dedup.digest_file import Mark
 from crawler.tools.dedup.key_spec import KeySpec

@@ -14,14 +14,13 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from crawler.inspect.integrity.change import Change, Done
 from msgspec.structs import replace
 
 from crawler.base.kv import Family
 from crawler.base.settings.parts import RobotsSettings
 from crawler.cli import main
 from crawler.frontier.request_outcome import RequestOutcome
-from crawler.inspect.integrity.finding import Kind, Severity
+from crawler.inspect.integrity.finding import Change, Done, Kind, Severity
 from crawler.inspect.integrity.repairer import find_all, repair_job
 from crawler.inspect.record_stream import Tail
 from crawler.job.checkpoint.renewal import Renewal

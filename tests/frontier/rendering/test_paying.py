@@ -51,11 +51,10 @@ def test_a_shape_without_signs_is_rendered_once_an_audit_has_found_more() -> Non
     assert crawl.visits("/app", needs=False, times=60)[-1] in (None, Why.AUDIT)  # it has changed its mind
 
 
-def test_a_shape_with_false_signs_does_not_take_the_audits_of_others() -> None:
+def test_a_shape_with_false_signs_does_not_take_the_certain_audits_of_others() -> None:
     crawl = Crawl()
-    crawl.visits("/old", needs=False, times=30)
-    crawl.visits("/doc", SIGNS, needs=False, times=200)
-    assert set(crawl.visits("/app", needs=True, times=30)[7:]) == {Why.SHAPE}
+    crawl.visits("/doc", SIGNS, needs=False, times=500)
+    assert crawl.visits("/doc", SIGNS, needs=False, times=4_000).count(Why.AUDIT) < 80  # 40 are drawn at random
 
 
 def test_a_page_without_signs_among_many_with_them_is_rendered() -> None:

@@ -51,7 +51,7 @@ MODULES: dict[str, str] = {
         archive.labels archive.warc_record archive.http_block archive.capture_records archive.gzip_member
         archive.payloads archive.warc_reader archive.surt archive.cdxj
         parsing.wire parsing.parser_child parsing.pages
-        browser.page_budget browser.rendered browser.asked browser.http_cache browser.engines browser.pipe
+        browser.rendered browser.asked browser.http_cache browser.engines browser.pipe
         browser.tab browser.process
         browser.lightpanda browser.browser
         identity.keys identity.signatures identity.directory identity.signer

@@ -186,8 +186,7 @@ class Visitor:
         refusal = self._robots.refusal(lease.host.name, entry.href)
         if refusal is None:
             return False
-        why, words = refusal
-        self._unasked(lease, entry, Outcome.EXCLUDED if why.lasting else Outcome.FAILED, words)
+        self._unasked(lease, entry, Outcome.EXCLUDED if refusal.lasting else Outcome.FAILED, refusal.words)
         return True
 
     async def _refused_late(self, lease: Lease, entry: Entry) -> bool:
@@ -247,6 +246,8 @@ class Visitor:
             self.under_way[lease.entry.href] = lease.taken_at
         else:
             self.side_requests[lease.host.name] = lease.taken_at
+        politeness = lease.host.politeness
+        politeness.signed = self._context.fetcher.signs(lease.host.name, known=politeness.signed)
         try:
             if lease.address:
                 await self._find_address(lease)

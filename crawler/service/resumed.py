@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Callable
 
 from crawler.base.figures import count, counted
 from crawler.base.settings.parts import Settings
-from crawler.inspect.beginning import began_at
+from crawler.inspect.job_reader import began_at
 from crawler.job.inbox import Inbox
 from crawler.job.job import Job
 from crawler.job.markdown_files import DIRECTORY as MARKDOWN

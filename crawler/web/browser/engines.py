@@ -49,6 +49,8 @@ class EngineFault(Exception):
 
 def find_engine(settings: BrowserSettings) -> Engine:
     """Return the engine chosen by the settings. Raises EngineFault if it is missing or not allowed to run."""
+    if sys.platform != "linux":
+        raise EngineFault("pages are rendered on Linux only, which confines the browser: leave out --browser")
     if settings.engine == LIGHTPANDA:
         return _lightpanda(settings)
     wanted = COMMANDS if settings.engine == "auto" else {settings.engine: COMMANDS[settings.engine]}

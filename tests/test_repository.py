@@ -35,7 +35,7 @@ PURE = {
 # What would let a pure module touch the world.
 WORLD = {"asyncio", "socket", "time", "threading", "subprocess", "aiohttp", "pathlib", "os", "random", "rocksdict"}
 # The exceptions: a filter's lock, which starts no thread, the files that a filter is saved to, and the public suffixes.
-ALLOWED = {"chain.py": {"threading"}, "filter_file.py": {"os"}, "domain.py": {"pathlib"}}
+ALLOWED = {"chain.py": {"threading"}, "filter_file.py": {"os", "pathlib"}, "domain.py": {"pathlib"}}
 
 
 @functools.cache

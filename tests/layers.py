@@ -14,7 +14,7 @@ MODULES: dict[str, str] = {
         settings.live
         kv clock entropy memory figures native same_program parent_death
         processes.frames processes.child processes.forker processes.fair_line processes.lane
-        disk.failpoints disk.full disk.private disk.regular disk.expendable disk.files
+        disk.failpoints disk.regular disk.expendable disk.files
         say queued_stream
         carrier.verbs carrier.memory_carrier carrier.local_frames carrier.local_server carrier.local_client
         carrier.engine_address carrier.redis_link carrier.redis_servers carrier.redis_carrier
@@ -51,7 +51,7 @@ MODULES: dict[str, str] = {
         archive.labels archive.warc_record archive.http_block archive.capture_records archive.gzip_member
         archive.payloads archive.warc_reader archive.surt archive.cdxj
         parsing.wire parsing.parser_child parsing.pages
-        browser.page_budget browser.rendered browser.asked browser.http_cache browser.engines browser.pipe
+        browser.rendered browser.asked browser.http_cache browser.engines browser.pipe
         browser.tab browser.process
         browser.lightpanda browser.browser
         identity.keys identity.signatures identity.directory identity.signer

@@ -75,18 +75,16 @@ class RobotsVisits:
         """Fetch an address of this partition that a robots.txt of another partition redirects to."""
         return await self._redirect.for_another(address)
 
-    def refusal(self, name: str, href: str) -> tuple[RobotsRefusal, str] | None:
-        """Return the reason why a URL of the host may not be fetched, with a message; None if it may be. The robots.txt
-        must be known."""
+    def refusal(self, name: str, href: str) -> RobotsRefusal | None:
+        """Return the reason why a URL of the host may not be fetched; None if it may be. The robots.txt must be
+        known."""
         if self.ignores(name):
             return None
         robots = self._cache.get(name)
         if robots is None:
             raise RuntimeError(f"host {name} was handed out before its robots.txt was fetched")
         refusal = self._context.reading.read(robots.refusal, href)
-        if isinstance(refusal, Unreadable):
-            return RobotsRefusal.NO_ANSWER, refusal.error
-        return None if refusal is None else (refusal, robots.words(refusal))
+        return RobotsRefusal(refusal.error, lasting=False) if isinstance(refusal, Unreadable) else refusal
 
     def stated(self, name: str, href: str) -> tuple[Stated, str | None] | None:
         """Return the statements of the host's robots.txt, which must be at hand, about uses of a URL, and the URL of
@@ -275,7 +273,7 @@ class RobotsVisits:
         self._tell(name, robots)
         closed = None
         if robots.unreachable and robots.copy_of is None and (refusal := robots.refusal(href)) is not None:
-            rule, _, words = robots.words(refusal).partition(": ")
+            rule, _, words = refusal.words.partition(": ")
             closed = HostClosed(rule, words, failed=not refusal.lasting)
         self._cache.forget(name)
         self._job.robots_known(lease, replace(answer, sitemaps=sitemaps, closed=closed), now)

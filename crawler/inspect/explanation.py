@@ -466,7 +466,7 @@ def _robots(known: Known, url: Canonical, host: HostSnapshot, now: float) -> Rob
     return RobotsAnswer(
         RobotsState.ALLOWED if refusal is None else RobotsState.DISALLOWED,
         agent,
-        None if refusal is None else robots.words(refusal),
+        None if refusal is None else refusal.words,
         None if robots.copy_of is None else robots.answer_words,
         robots.copy_of,
         list(robots.rules.cut),

@@ -208,13 +208,14 @@ def decode_crawl(data: bytes, name: str) -> CrawlFile:
         crawl = content_of(decode_envelope(data, MAGIC, VERSION, name), CrawlFile, name)
     except EnvelopeError as error:
         raise JobError(str(error)) from error
-    if not _is_complete(crawl.shaping):
+    if not is_complete(crawl.shaping):
         raise JobError(f"{name}: a shaping setting of the crawl is missing")
     return crawl
 
 
-def _is_complete(shaping: dict[str, Any]) -> bool:
-    return all(isinstance(shaping.get(table), dict) and key in shaping[table] for table, key in SHAPING)
+def is_complete(shaping: Shaping) -> bool:
+    """True if all shaping settings are there."""
+    return all(key in shaping.get(table, {}) for table, key in SHAPING)
 
 
 def begin_crawl_file(disk: Disk, directory: Path, crawl: CrawlFile) -> CrawlFile:

@@ -17,7 +17,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
 from pathlib import Path
 
 from msgspec import Struct, field
@@ -127,7 +126,7 @@ def divide(state: Path, old: tuple[int, int], crawl: CrawlFile, shaping: Shaping
         for part in parts:
             part.write()
             make_private_directory(part.directory)
-            link_state(state, part.directory, partial(_copy, part.store))
+            link_state(state, part.directory, part.store.snapshot)
             identity = replace(read_identity(state), shaping=shaping, partition=(part.number, crawl.partitions))
             write_identity(RealDisk(), part.directory, identity)
             if part is not parts[0]:
@@ -136,10 +135,6 @@ def divide(state: Path, old: tuple[int, int], crawl: CrawlFile, shaping: Shaping
         for each in (source, *(part.store for part in parts)):
             each.close()
     return parts
-
-
-def _copy(store: Store, path: Path) -> None:
-    store.snapshot(str(path))
 
 
 class _Division:

@@ -704,16 +704,15 @@ class Job:
         """Create hard links to the files of the state in the directory ``at``, in a thread, and write the figures of
         the seen-set there. Raises OSError."""
 
-        def make(copy_store: Callable[[Path], None]) -> None:
+        def make(copy_store: Callable[[str], None]) -> None:
             link_state(self.directory, at, copy_store)
             write_seen_figures(self.disk, at, self.seen)
 
         await self._hold_still(make)
 
-    async def _hold_still(self, make: Callable[[Callable[[Path], None]], None]) -> None:
+    async def _hold_still(self, make: Callable[[Callable[[str], None]], None]) -> None:
         # Use the thread of syncs and checkpoints, so that no generation is written or removed meanwhile.
-        loop, copy_store = asyncio.get_running_loop(), partial(_copy_store, self.store)
-        await loop.run_in_executor(self.files.executor, make, copy_store)
+        await asyncio.get_running_loop().run_in_executor(self.files.executor, make, self.store.snapshot)
 
     async def compress_beside(self, interval: float) -> None:
         """Compress full files of records until cancelled, in the thread of syncs, one piece at a time. Checks for such
@@ -758,10 +757,6 @@ class Job:
     def close(self) -> None:
         """Release all files. Writes nothing."""
         self.files.close()
-
-
-def _copy_store(store: Store, path: Path) -> None:
-    store.snapshot(str(path))
 
 
 def _done(record: PageRecord, request: RequestOutcome | None) -> ends.Done:

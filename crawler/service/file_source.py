@@ -158,9 +158,8 @@ class JobSource(FileSource):
 
     def take(self, reading: Reading) -> None:
         if reading.live is not None:
-            self.history.events.restore(
-                event for event in reading.live.events if event["number"] > self.history.events.last
-            )
+            known = self.history.events.last
+            self.history.events.restore([event for event in reading.live.events if event["number"] > known])
             self.history.observe(reading.at, reading.stats)
             self._observed_at = reading.at
         self._reading = reading

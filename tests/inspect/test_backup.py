@@ -245,7 +245,7 @@ def taken(job: Job, to: Path, later: int = 0) -> BackedUp:
     """Back up the job; so many pages are finished after the snapshot and before the outputs are copied."""
 
     def take(_: Path) -> None:
-        make_snapshot(job.directory, lambda path: job.store.snapshot(str(path)))
+        make_snapshot(job.directory, job.store.snapshot)
         finish(job, later)
 
     return back_up(job.directory, str(to), take, 1.0)

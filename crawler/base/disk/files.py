@@ -15,7 +15,7 @@ from enum import Enum, auto
 from pathlib import Path
 
 from crawler.base.disk.failpoints import failpoint
-from crawler.base.disk.private import PRIVATE_FILE
+from crawler.base.disk.regular import PRIVATE_FILE
 from crawler.base.named_stream import naming
 
 # Errors of file systems that cannot hard-link a file; it can be copied instead.

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import heapq
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import Any
 
@@ -76,7 +76,7 @@ class Events:
             newer.append(mine[::-1])
         return [asdict(event) for event in heapq.merge(*newer, key=lambda event: event.number)]
 
-    def restore(self, written: Iterable[Mapping[str, Any]]) -> None:
+    def restore(self, written: Sequence[Mapping[str, Any]]) -> None:
         """Restore what ``after(0)`` returned. Raises EventsError, leaving the state unchanged."""
         try:
             events = msgspec.convert(written, list[Event])

@@ -121,8 +121,8 @@ def replace_file(path: FilePath, write: Callable[[Output], object], disk: Disk |
     """Let ``write`` write a new file at ``path``, readable only by its owner, because it holds a secret.
 
     After a crash, either the old or the new file is there. Raises ``OSError``."""
-    disk, path = disk or RealDisk(), Path(path)
-    part = path.with_name(path.name + ".part")
+    path = Path(path)
+    disk, part = disk or RealDisk(), path.with_name(path.name + ".part")
     if part.exists():
         disk.unlink(part)  # left by a killed run, perhaps of an earlier version, and readable by others
     file = disk.open(part, create=True)

@@ -143,11 +143,17 @@ def _start(
     forking = multiprocessing.get_context("fork")
     results, out = forking.Pipe(duplex=False)
     process = forking.Process(target=_work, args=(path, recipe, parts, out))
-    process.start()
+    # Python loses an interrupt that arrives while it forks. The process keeps both signals blocked: Ctrl-C reaches the
+    # whole process group, and the parent ends the process.
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT, signal.SIGTERM))
+    try:
+        process.start()
+        ending.callback(results.close)
+        ending.callback(process.join)
+        ending.callback(process.kill)
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
     out.close()
-    ending.callback(results.close)
-    ending.callback(process.join)
-    ending.callback(process.kill)
     return process, results
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections import OrderedDict
 from collections.abc import Callable
-from enum import Enum, auto
+from typing import NamedTuple
 
 import msgspec
 from msgspec import Struct
@@ -31,17 +31,15 @@ _ENTRY = 512  # bytes of a parsed record in addition to its rules
 _VERSION = 1
 
 
-class RobotsRefusal(Enum):
-    """Why robots.txt forbids a URL."""
+class RobotsRefusal(NamedTuple):
+    """Why robots.txt forbids a URL, as text for the ``error`` of a record. ``lasting``: the URL is excluded for good;
+    otherwise it has failed."""
 
-    DISALLOWED = auto()  # robots.txt disallows the URL
-    SERVER_ERROR = auto()  # 5xx or 429: everything is disallowed until it can be fetched (RFC 9309)
-    NO_ANSWER = auto()
+    words: str
+    lasting: bool = True
 
-    @property
-    def lasting(self) -> bool:
-        """Return whether the URL is excluded for good; otherwise it has failed."""
-        return self is not RobotsRefusal.NO_ANSWER
+
+_DISALLOWED = RobotsRefusal("disallowed by robots.txt")
 
 
 class NoRobots(Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
@@ -123,12 +121,12 @@ class Robots(Struct, frozen=True):
     def refusal(self, href: str) -> RobotsRefusal | None:
         """Return the reason why the URL may not be fetched; None if it may be."""
         if self.rules.allowed(href):
-            return None if self.also is None or self.also.allowed(href) else RobotsRefusal.DISALLOWED
-        if self.copy_of is not None:
-            return RobotsRefusal.DISALLOWED
+            return None if self.also is None or self.also.allowed(href) else _DISALLOWED
+        if self.copy_of is not None or not self.unreachable:
+            return _DISALLOWED
         if self.status is None:
-            return RobotsRefusal.NO_ANSWER
-        return RobotsRefusal.SERVER_ERROR if unreachable(self.status) else RobotsRefusal.DISALLOWED
+            return RobotsRefusal(self.answer_words, lasting=False)
+        return RobotsRefusal(f"{self.answer_words}: everything is disallowed until it can be fetched (RFC 9309)")
 
     @property
     def unreachable(self) -> bool:
@@ -141,16 +139,6 @@ class Robots(Struct, frozen=True):
         if self.failure is not None:
             return f"robots.txt could not be fetched: {self.failure.text}"
         return f"robots.txt answered {self.status}"
-
-    def words(self, refusal: RobotsRefusal) -> str:
-        """Return the text of a refusal, for the ``error`` of a record and for ``explain``."""
-        match refusal:
-            case RobotsRefusal.DISALLOWED:
-                return "disallowed by robots.txt"
-            case RobotsRefusal.SERVER_ERROR:
-                return f"{self.answer_words}: everything is disallowed until it can be fetched (RFC 9309)"
-            case RobotsRefusal.NO_ANSWER:
-                return self.answer_words
 
 
 def usable_part(answer: Response | Failure) -> Response | None:
@@ -166,7 +154,7 @@ def encode_robots(answer: Response | Failure, asked_at: float, copy: GoodCopy | 
     its end."""
     if isinstance(answer, Response):
         status, failure = answer.status, None
-        body = b"" if unreachable(status) else answer.body or b""
+        body = b"" if unreachable(status) else bytes(answer.body or b"")
         needs_copy = unreachable(status) or answer.truncated is not None
     else:
         status, body = 0, b""

@@ -173,7 +173,7 @@ def encode_page(record: PageRecord, kept: Sequence[Position] = (), body: Body | 
     """Return the record as a line of ``pages.jsonl``, including its line feed. ``kept`` are the positions of the page's
     parts in the other outputs. ``body`` has a file of its own."""
     entry, content, consent = record.entry, record.content, record.consent
-    row = {
+    row: dict[str, Any] = {
         "url": entry.href,
         "status": record.status,
         "error": record.error,

@@ -117,10 +117,11 @@ def _without_waiting(path: str, flags: int) -> int:
     return os.open(path, flags | os.O_NONBLOCK)
 
 
-def replace_file(path: Path, write: Callable[[Output], object], disk: Disk | None = None) -> None:
+def replace_file(path: FilePath, write: Callable[[Output], object], disk: Disk | None = None) -> None:
     """Let ``write`` write a new file at ``path``, readable only by its owner, because it holds a secret.
 
     After a crash, either the old or the new file is there. Raises ``OSError``."""
+    path = Path(path)
     disk, part = disk or RealDisk(), path.with_name(path.name + ".part")
     if part.exists():
         disk.unlink(part)  # left by a killed run, perhaps of an earlier version, and readable by others

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from itertools import islice
-from pathlib import Path
 from typing import Any, Self
 
 from crawler.base.kv import Batch
@@ -114,7 +113,7 @@ class Filter(Chain):
 
     def save(self, path: FilePath) -> None:
         """Write the filter to a file, which is replaced atomically. Raises ``OSError``."""
-        replace_file(Path(path), self.write_to)
+        replace_file(path, self.write_to)
 
     @classmethod
     def load(cls, path: FilePath) -> Self:

@@ -47,7 +47,7 @@ def test_signs_that_are_false_render_a_few_pages_and_those_that_are_right_all() 
 def test_a_shape_without_signs_is_rendered_once_an_audit_has_found_more() -> None:
     crawl = Crawl()
     crawl.visits("/doc", needs=False, times=200)
-    assert set(crawl.visits("/app", needs=True, times=300)[7:]) == {Why.SHAPE}
+    assert set(crawl.visits("/app", needs=True, times=300)[8:]) == {Why.SHAPE}
     assert crawl.visits("/app", needs=False, times=60)[-1] in (None, Why.AUDIT)  # it has changed its mind
 
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from crawler.base.carrier.verbs import START, CarrierError, Entry, Position
 from crawler.cluster.open_partition import OpenPartition
 from crawler.cluster.reach import Backoff, Reach
-from crawler.engine.turns import Turns
+from crawler.engine.fair_turns import Turns
 from crawler.job.partition.inlet import Verdict
 from crawler.job.partition.link_batch_codec import Ack, LinkBatch, LinkBatchCodec, LinkBatchError, Note
 

@@ -35,7 +35,7 @@ from crawler.url.consent.statements import (
     refusal,
     stricter,
 )
-from crawler.url.refusal.own_rules import Refusal
+from crawler.url.refusal.forbidden_targets import Refusal
 from crawler.url.robots.directives import directives, forbids_links
 from crawler.url.robots.parse import product_token
 from crawler.url.scope.store_choice import StoreChoice
@@ -46,7 +46,7 @@ from crawler.web.links.encoding import encoding_name
 from crawler.web.links.extract import PageLinks
 from crawler.web.links.headers import FEED, MARKDOWN, header_links, license_in
 from crawler.web.links.refresh import Refresh, parse_refresh
-from crawler.web.links.scripted import signs_of
+from crawler.web.links.script_signs import signs_of
 
 PRECONDITION_FAILED = 412
 UNASKED = "not modified, by an answer to a request without a condition"

@@ -87,7 +87,7 @@ from crawler.job.recovery import (
     restore_seen,
     stored_counters,
 )
-from crawler.job.returning import Returning
+from crawler.job.requeue import Returning
 from crawler.job.revisit import Revisiting
 from crawler.job.scope_state import Scopes
 from crawler.job.seen_compaction import Compaction
@@ -100,7 +100,7 @@ from crawler.job.transaction import RecordSink, Transaction, TransactionWriter
 from crawler.job.verdict import Draft, RobotsAnswer, Throttled
 from crawler.seen.exact.ledger import Ledger
 from crawler.seen.filters import SeenSet
-from crawler.url.refusal.own_rules import Refusal
+from crawler.url.refusal.forbidden_targets import Refusal
 from crawler.url.scope.modes import Scope
 from crawler.url.scope.priority_rules import PriorityRules
 from crawler.url.urls.canonicaliser import Canonical

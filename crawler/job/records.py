@@ -27,7 +27,7 @@ from crawler.frontier.request_outcome import HostResult
 from crawler.frontier.traps.copies import Content
 from crawler.job.metrics.catalogue import URL_KINDS, Counters
 from crawler.url.consent.statements import NOTHING_STATED, Stated, as_words
-from crawler.url.refusal.own_rules import Refusal, Rule
+from crawler.url.refusal.forbidden_targets import Refusal, Rule
 from crawler.url.scope.boundary import Outside
 from crawler.url.scope.bounds import Limit
 

@@ -57,7 +57,7 @@ from crawler.job.records import (
 from crawler.job.transaction import OUTPUT_ENDS, TransactionWriter
 from crawler.seen.exact.seen import load_seen, make_seen
 from crawler.seen.filters import FilterError, KeyHash, SeenSet
-from crawler.url.refusal.own_rules import Rule
+from crawler.url.refusal.forbidden_targets import Rule
 
 COUNTERS = b"counters"
 OUTPUT_END = b"output-end"

@@ -9,7 +9,7 @@ from typing import Protocol
 from msgspec import Struct
 from multidict import MultiMapping
 
-from crawler.url.refusal.own_rules import Refusal
+from crawler.url.refusal.forbidden_targets import Refusal
 
 REDIRECTS = frozenset({301, 302, 303, 307, 308})  # statuses that redirect if their Location is not empty
 

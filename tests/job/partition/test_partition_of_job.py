@@ -21,7 +21,7 @@ from crawler.base.settings.parts import (
     Settings,
 )
 from crawler.frontier.entry import Entry
-from crawler.frontier.signals import Stated
+from crawler.frontier.sitemap_dates import Stated
 from crawler.frontier.traps.copies import Content
 from crawler.job.directory import JobError
 from crawler.job.found import Candidate, Found, Outlinks

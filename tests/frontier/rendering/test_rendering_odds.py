@@ -8,9 +8,9 @@ from collections.abc import Sequence
 import pytest
 
 from crawler.base.kv import Family
-from crawler.frontier.rendering import paying as module
-from crawler.frontier.rendering.paying import Paying, Why, decode_known, shape_of
+from crawler.frontier.rendering import rendering_odds as module
 from crawler.frontier.rendering.recall import CHANCES, SIZE, count, estimated, level_now, pooled
+from crawler.frontier.rendering.rendering_odds import Paying, Why, decode_known, shape_of
 from crawler.frontier.traps.counts import TrapRecordError
 from tests.memory_store import MemoryStore
 

@@ -96,7 +96,10 @@ class Member:
         self._rates = RateCoordinator(self._reach, seats, ownership, worker.rate, options.boottime)
         self._rates.change(settings.politeness.rate)
         opened = dict[int, OpenPartition]()
-        sending = Sending(self._reach, LinkBatchCodec(crawl.secret), opened, options.clock, self._look_at_claims)
+        codec = LinkBatchCodec(crawl.secret)
+        self._receiving = Receiving(self._reach, codec, opened, worker.context.turns, options.clock, self._heard)
+        take = self._receiving.take
+        sending = Sending(self._reach, codec, opened, options.clock, self._look_at_claims, take)
         quota = QuotaCoordinator(settings.crawl.max_pages, crawl.partitions, opened, sending.tell, Backoff())
         robots, tally = RobotsCoordinator(crawl.placement, opened, sending.tell), Tally(crawl.partitions)
         ends = EndWatch(self._reach, ownership, crawl.partitions, lambda: opened, self._ended)
@@ -169,19 +172,11 @@ class Member:
     async def work(self) -> MemberResult:
         """See ``run_member``."""
         context, services = self._context, self._context.services
-        receiving = Receiving(
-            self._reach,
-            LinkBatchCodec(self._crawl.secret),
-            context.open,
-            context.worker.context.turns,
-            self._options.clock,
-            self._heard,
-        )
         try:
             async with asyncio.TaskGroup() as group:
                 group.create_task(context.worker.serve())
-                parts = [context.ownership.keep(), context.sending.keep(), receiving.keep(), services.quota.keep()]
-                parts += [self._rates.keep(), services.ends.watch(), self._check_claims(), self._keep_stored()]
+                parts = [context.ownership.keep(), context.sending.keep(), self._receiving.keep(), self._rates.keep()]
+                parts += [services.quota.keep(), services.ends.watch(), self._check_claims(), self._keep_stored()]
                 beside = [group.create_task(each) for each in parts]
                 beating = group.create_task(context.seats.keep())
                 await self._take_part(group)

@@ -7,14 +7,16 @@ authoritative: an appended batch counts as in flight until its target acknowledg
 Batches not acknowledged in time are sent again, unless nothing was taken from the stream since the last time: then it
 has no reader, and would only grow.
 
-Each batch costs its receiver a transaction. The pause between two rounds therefore grows with the number of batches and
+What partitions of one process send each other does not leave it: it is delivered at the end of a round, together.
+
+Each batch costs its receiver work. The pause between two rounds therefore grows with the number of batches and
 acknowledgements that the last round sent: under load batches get fuller, not more numerous.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 from msgspec import Struct
 
@@ -31,6 +33,8 @@ GATHER_MOST = 1.0  # ... and at most
 IN_FLIGHT = 4 * 2**20  # bytes of unacknowledged batches sent by this process
 _A_TURN = 256 * 1024  # bytes of batches in memory at a time
 _AT_ONCE = 16  # concurrent calls
+
+Deliver = Callable[[OpenPartition, Sequence[LinkBatch | Ack | Note]], Awaitable[bool]]
 
 
 class Lag(Struct, frozen=True):
@@ -52,13 +56,17 @@ class Sending:
         partitions: Mapping[int, OpenPartition],
         clock: Callable[[], float],
         replaced: Callable[[], None],
+        deliver: Deliver,
     ) -> None:
-        """``partitions``: the open partitions. ``replaced`` is called when a claim may have been lost."""
+        """``partitions``: the open partitions. ``replaced`` is called when a claim may have been lost; ``deliver``
+        gives a partition that is open here what others sent it."""
         self._reach = reach
         self._codec = codec
         self._partitions = partitions
         self._clock = clock
         self._replaced = replaced
+        self._deliver = deliver
+        self._here: dict[int, list[LinkBatch | Ack | Note]] = {}  # by target: to be delivered at the end of the round
         self._heads: dict[tuple[int, int], str] = {}  # by (sender, target): the stream's first entry at the last resend
         self._owed: dict[int, dict[int, Ack]] = {}  # by partition and sender: acknowledgements not yet sent
         self._sent = 0  # batches and acknowledgements since the last pause
@@ -71,10 +79,10 @@ class Sending:
             self._sent = 0
             try:
                 for partition in list(self._partitions.values()):
-                    more = True
-                    while more:
-                        more = await self._send(partition)
+                    while await self._send(partition):
+                        await self._hand_over()
                         await asyncio.sleep(0)
+                await self._hand_over()
             except CarrierError:
                 await backoff.rest()
             else:
@@ -160,9 +168,13 @@ class Sending:
         return True
 
     async def _append(self, partition: OpenPartition, target: int, what: Sequence[LinkBatch | Ack | Note]) -> bool:
-        """Append to the stream of a target. Returns True if the partition may still send. Raises CarrierError."""
+        """Append to the stream of a target that is open elsewhere. Returns True if the partition may still send. Raises
+        CarrierError."""
         if not self._may_send(partition):
             return False
+        if self._is_here(target):
+            self._here.setdefault(target, []).extend(what)
+            return True
         entries = [self._codec.encode(each) for each in what]
         try:
             append = self._reach.carrier.append
@@ -174,6 +186,17 @@ class Sending:
         if any(isinstance(each, Ack) for each in what):
             failpoint("acks.appended")
         return True
+
+    def _is_here(self, target: int) -> bool:
+        partition = self._partitions.get(target)
+        return partition is not None and not partition.is_closing
+
+    async def _hand_over(self) -> None:
+        """Deliver what is for partitions that are open here. If one closes meanwhile, the senders send again."""
+        here, self._here = self._here, {}
+        for target, what in here.items():
+            if self._is_here(target):
+                await self._deliver(self._partitions[target], what)
 
     def _in_flight(self) -> int:
         return sum(partition.outbox.in_flight for partition in self._partitions.values())

@@ -113,10 +113,8 @@ class CrawlQuota:
         return Grant(held, self.left > 0), held != before
 
     def _block(self) -> int:
-        """Return the number of pages to grant at a time. Blocks shrink with the pages left, so that few lie unspent in
-        one partition while others wait."""
-        left = self.left
-        return min(left, max(1, left // max(1, 2 * len(self.granting))))
+        """Return the number of pages to grant at a time: an equal share for each partition that waits for some."""
+        return -(-self.left // max(1, len(self.granting)))
 
 
 class PartitionQuota:

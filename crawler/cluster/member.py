@@ -37,7 +37,7 @@ from crawler.cluster.reach import Backoff, Reach
 from crawler.cluster.receiver import Receiving
 from crawler.cluster.robots_coordinator import RobotsCoordinator
 from crawler.cluster.seats import SEEDED, Seated, Seats, share
-from crawler.cluster.sender import Lag, Sending
+from crawler.cluster.sender import Sending
 from crawler.cluster.step_aside import StepAside
 from crawler.cluster.tally import Tally
 from crawler.engine.lifecycle import Stop
@@ -136,11 +136,6 @@ class Member:
     def worker(self) -> Worker:
         """The worker that drives the runs."""
         return self._context.worker
-
-    @property
-    def lag(self) -> Lag:
-        """The rows and bytes that wait here for other partitions."""
-        return self._context.sending.lag()
 
     def stats(self) -> dict[str, Any]:
         """Return the pooled statistics of this member's partitions; empty if it has none."""

@@ -30,7 +30,7 @@ from crawler.job.partition.quota import (
 )
 
 BANK = 0  # the partition that stores the coordinator's state
-LOOK = 0.1  # seconds between two checks of the partitions' needs
+LOOK = 0.25  # seconds between two checks of the partitions' needs
 AGAIN = 2.0  # seconds after which an unanswered note is repeated
 _LASTS = 10.0  # seconds at its pace for which a partition requests pages; it requests more when half are spent ...
 _LEAST, _MOST = 16, 2**16  # ... but this many at least and at most

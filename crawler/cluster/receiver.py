@@ -51,7 +51,6 @@ class Receiving:
         self._turns = turns
         self._clock = clock
         self._told: set[str] = set()  # lines already logged
-        self.refused = 0  # entries that are not batches of this crawl, or that this version cannot read
 
     async def keep(self) -> None:
         """Receive until cancelled. Raises OSError when a job cannot be written."""
@@ -129,7 +128,6 @@ class Receiving:
             return None
 
     def _refuse(self, line: str) -> None:
-        self.refused += 1
         if line not in self._told and len(self._told) < _LINES:
             self._told.add(line)
             log.warning("%s: ignored", line)

@@ -18,8 +18,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 
-from msgspec import Struct
-
 from crawler.base.carrier.verbs import START, CarrierError, StaleEpochError
 from crawler.base.disk import failpoint
 from crawler.cluster.claims import name_of
@@ -35,15 +33,6 @@ _A_TURN = 256 * 1024  # bytes of batches in memory at a time
 _AT_ONCE = 16  # concurrent calls
 
 Deliver = Callable[[OpenPartition, Sequence[LinkBatch | Ack | Note]], Awaitable[bool]]
-
-
-class Lag(Struct, frozen=True):
-    """How far other partitions lag behind: the rows waiting for them, the bytes in flight to them, and the longest time
-    in seconds without progress."""
-
-    rows: int = 0
-    in_flight: int = 0
-    seconds: float = 0.0
 
 
 class Sending:
@@ -113,12 +102,6 @@ class Sending:
         """Drop the state of a partition that was closed."""
         self._owed.pop(partition.number, None)
         self._heads = {way: head for way, head in self._heads.items() if way[0] != partition.number}
-
-    def lag(self) -> Lag:
-        """Return the current lag."""
-        now = self._clock()
-        each = [partition.lag(now) for partition in self._partitions.values()]
-        return Lag(sum(rows for rows, _ in each), self._in_flight(), max((age for _, age in each), default=0.0))
 
     # -- one partition -----------------------------------------------------------------------------------------
 

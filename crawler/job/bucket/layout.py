@@ -36,6 +36,7 @@ KEPT = 2  # snapshots kept per partition
 KEEP = 86_400.0  # seconds before pieces without a snapshot are removed: one may be in progress
 PIECES = "pieces/"
 _SNAPSHOT = re.compile(r"snapshot/[0-9]{2,}/([0-9]{8})-([0-9]{6})", re.ASCII)
+_SILENT = 30.0  # seconds without a log object after which a worker counts as gone, or as waiting
 _OWNER = re.compile(r"owner/[0-9]{2,}/([0-9]{8})(-released)?", re.ASCII)
 
 T = TypeVar("T", bound=Struct)
@@ -235,6 +236,15 @@ def standing(objects: Objects, partition: int) -> Standing:
     epoch = max((epoch for epoch, is_release in found if not is_release), default=0)
     owner = read(objects, owner_key(partition, epoch), Owner) if epoch else None
     return Standing(epoch, owner, frozenset(epoch for epoch, is_release in found if is_release))
+
+
+def is_at_work(objects: Objects, partition: int, now: float) -> bool:
+    """Return True if the partition has an owner whose log has grown in the last seconds before ``now``, by the store's
+    clock. Raises BucketError, BucketDown."""
+    there = standing(objects, partition)
+    if there.owner is None or there.is_released:
+        return False
+    return any(each.modified > now - _SILENT for each in objects.list(f"log/{there.owner.worker}/"))
 
 
 def snapshots(objects: Objects, partition: int) -> list[tuple[int, int]]:

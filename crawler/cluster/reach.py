@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import TypeVar
 
 from msgspec import Struct
@@ -99,6 +99,19 @@ class Reach:
 
     def _lasted(self) -> str:
         return duration(self._boottime() - (self._lost_at or 0.0))
+
+
+async def together(calls: Iterable[Awaitable[T]]) -> list[T]:
+    """Return the results of calls made at once, which a carrier can answer together. Raises the first error, after all
+    have ended."""
+    answers = await asyncio.gather(*calls, return_exceptions=True)
+    return [_result(each) for each in answers]
+
+
+def _result(answer: T | BaseException) -> T:
+    if isinstance(answer, BaseException):
+        raise answer
+    return answer
 
 
 class Backoff:

@@ -12,9 +12,9 @@ import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import chain
 
-from crawler.base.carrier.verbs import START, CarrierError, Entry
+from crawler.base.carrier.verbs import CarrierError, Entry
 from crawler.cluster.open_partition import OpenPartition
-from crawler.cluster.reach import Backoff, Reach
+from crawler.cluster.reach import Backoff, Reach, together
 from crawler.engine.turns import Turns
 from crawler.job.partition.inlet import Verdict
 from crawler.job.partition.link_batch_codec import BATCH_BYTES, Ack, LinkBatch, LinkBatchCodec, LinkBatchError, Note
@@ -74,10 +74,9 @@ class Receiving:
         for name, entries in found.items():
             if await self.take(partitions[name], [self._decode(each) for each in entries]):
                 partitions[name].has_read(entries[-1].position)
-        for partition in partitions.values():
-            position = partition.trimmable()
-            if position is not None and position != START:
-                await self._reach.call(self._reach.carrier.trim(partition.name, position))
+        durable = {name: each.trimmable() for name, each in partitions.items()}
+        call, trim = self._reach.call, self._reach.carrier.trim
+        await together(call(trim(name, position)) for name, position in durable.items() if position)
         if found and max(map(len, found.values())) < most:
             await asyncio.sleep(GATHER)
 

@@ -22,7 +22,7 @@ from crawler.base.carrier.verbs import START, CarrierError, StaleEpochError
 from crawler.base.disk import failpoint
 from crawler.cluster.claims import name_of
 from crawler.cluster.open_partition import OpenPartition
-from crawler.cluster.reach import Backoff, Reach
+from crawler.cluster.reach import Backoff, Reach, together
 from crawler.job.partition.link_batch_codec import Ack, LinkBatch, LinkBatchCodec, Note
 
 GATHER = 0.1  # seconds between two rounds: at least this ...
@@ -67,10 +67,8 @@ class Sending:
             await asyncio.sleep(min(GATHER_MOST, max(GATHER, GATHER_EACH * self._sent)))
             self._sent = 0
             try:
-                for partition in list(self._partitions.values()):
-                    while await self._send(partition):
-                        await self._hand_over()
-                        await asyncio.sleep(0)
+                # All at once, because a carrier takes concurrent calls together.
+                await together(self._send_all(each) for each in self._partitions.values())
                 await self._hand_over()
             except CarrierError:
                 await backoff.rest()
@@ -109,6 +107,12 @@ class Sending:
         still_open = self._partitions.get(partition.number) is partition
         return still_open and not partition.is_rising and partition.epoch > 0
 
+    async def _send_all(self, partition: OpenPartition) -> None:
+        """Send all due batches of a partition. Raises CarrierError."""
+        while await self._send(partition):
+            await self._hand_over()
+            await asyncio.sleep(0)
+
     async def _send(self, partition: OpenPartition) -> bool:
         """Send some of a partition's due batches. Returns True if there may be more to send now."""
         if not self._may_send(partition):
@@ -142,13 +146,12 @@ class Sending:
         by_target: dict[int, list[LinkBatch | Ack]] = {sender: [ack] for sender, ack in owed.items()}
         for link_batch in link_batches:
             by_target.setdefault(link_batch.target, []).append(link_batch)
-        for target, some in by_target.items():
-            if not await self._append(partition, target, some):
-                return False
+        sent = await together(self._append(partition, *each) for each in by_target.items())
+        for (target, some), is_sent in zip(by_target.items(), sent, strict=True):
             self._sent += len(some)
-            if owed.get(target) is some[0]:
+            if is_sent and owed.get(target) is some[0]:
                 del owed[target]
-        return True
+        return all(sent)
 
     async def _append(self, partition: OpenPartition, target: int, what: Sequence[LinkBatch | Ack | Note]) -> bool:
         """Append to the stream of a target that is open elsewhere. Returns True if the partition may still send. Raises

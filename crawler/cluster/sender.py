@@ -121,9 +121,11 @@ class Sending:
         link_batches = await self._taken(partition, partition.outbox.due(now))
         if not self._may_send(partition):
             return False  # closed meanwhile
+        before = partition.outbox.in_flight
         if room > 0:
             link_batches += partition.outbox.gather(now, min(room, _A_TURN))
-        return await self._say(partition, link_batches) and bool(link_batches) and room > _A_TURN
+        is_full = room > _A_TURN and partition.outbox.in_flight >= before + _A_TURN
+        return await self._say(partition, link_batches) and is_full
 
     async def _taken(self, partition: OpenPartition, link_batches: Sequence[LinkBatch]) -> list[LinkBatch]:
         """Return the batches, of those to be resent, whose targets are reading their streams. Raises CarrierError."""

@@ -1,8 +1,9 @@
 """Builds ``crawler._native``, the part of the program that is written in C; all else is in pyproject.toml.
 
 The module is optional: where there is no C compiler, the installation has the same program without it, and the parts in
-Python do the work. It uses Python's limited API, so one build serves every Python from 3.11 on. In a checkout,
-``python setup.py build_ext --inplace`` builds it, and so does ``pip install -e .``.
+Python do the work. It uses Python's limited API, so one build serves every Python from 3.11 on; argument formats with
+``#`` would fail in 3.11 and 3.12 if 3.13 built them. In a checkout, ``python setup.py build_ext --inplace`` builds it,
+and so does ``pip install -e .``.
 """
 
 import os

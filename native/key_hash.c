@@ -5,8 +5,13 @@
 #include "mmh3.h"
 
 int
-key_hash_begin(KeyHash *self, const char *algorithm, const char *secret, Py_ssize_t size)
+key_hash_begin(KeyHash *self, const char *algorithm, PyObject *secret)
 {
+    char *bytes;
+    Py_ssize_t size;
+    if (PyBytes_AsStringAndSize(secret, &bytes, &size) < 0) {
+        return -1;
+    }
     self->is_blake2b = strcmp(algorithm, "blake2b") == 0;
     if (!self->is_blake2b && strcmp(algorithm, "mmh3") != 0) {
         PyErr_Format(PyExc_ValueError, "unknown hash %s", algorithm);
@@ -17,9 +22,9 @@ key_hash_begin(KeyHash *self, const char *algorithm, const char *secret, Py_ssiz
         return -1;
     }
     if (self->is_blake2b) {
-        blake2b_begin(&self->blake2b, (const uint8_t *)secret, (size_t)size);
+        blake2b_begin(&self->blake2b, (const uint8_t *)bytes, (size_t)size);
     } else {
-        memcpy(&self->seed, secret, sizeof self->seed);
+        memcpy(&self->seed, bytes, sizeof self->seed);
     }
     return 0;
 }
@@ -114,14 +119,14 @@ static PyObject *
 hasher_new(PyTypeObject *type, PyObject *args, PyObject *named)
 {
     static char *names[] = {"algorithm", "secret", NULL};
-    const char *algorithm, *secret;
-    Py_ssize_t size;
-    if (!PyArg_ParseTupleAndKeywords(args, named, "sy#:KeyHasher", names, &algorithm, &secret, &size)) {
+    const char *algorithm;
+    PyObject *secret;
+    if (!PyArg_ParseTupleAndKeywords(args, named, "sO:KeyHasher", names, &algorithm, &secret)) {
         return NULL;
     }
     allocfunc allocate = (allocfunc)PyType_GetSlot(type, Py_tp_alloc);
     KeyHasher *self = (KeyHasher *)allocate(type, 0);
-    if (self != NULL && key_hash_begin(&self->hash, algorithm, secret, size) < 0) {
+    if (self != NULL && key_hash_begin(&self->hash, algorithm, secret) < 0) {
         Py_DECREF(self);
         return NULL;
     }

@@ -2,7 +2,6 @@
 #ifndef CRAWLER_KEY_HASH_H
 #define CRAWLER_KEY_HASH_H
 
-#define PY_SSIZE_T_CLEAN
 #include <Python.h>
 
 #include "blake2b.h"
@@ -14,8 +13,8 @@ typedef struct {
     Blake2b blake2b;
 } KeyHash;
 
-/* -1 with ValueError for an unknown algorithm, or a secret that it cannot take. */
-int key_hash_begin(KeyHash *self, const char *algorithm, const char *secret, Py_ssize_t size);
+/* -1 with ValueError for an unknown algorithm, or for a secret, a bytes object, that it cannot take. */
+int key_hash_begin(KeyHash *self, const char *algorithm, PyObject *secret);
 
 /* How many keys a list or a tuple has; -1, without an exception, for anything else. */
 Py_ssize_t count_keys(PyObject *keys);

@@ -3,7 +3,6 @@
 #ifndef CRAWLER_NATIVE_MODULE_H
 #define CRAWLER_NATIVE_MODULE_H
 
-#define PY_SSIZE_T_CLEAN
 #include <Python.h>
 
 /* Each part adds its functions and types to the module; -1 with an exception set if it cannot. */

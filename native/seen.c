@@ -198,11 +198,10 @@ static PyObject *
 kernel_new(PyTypeObject *type, PyObject *args, PyObject *named)
 {
     static char *names[] = {"algorithm", "secret", "multiplier", "watched", NULL};
-    const char *algorithm, *secret;
-    Py_ssize_t size;
+    const char *algorithm;
     unsigned long long multiplier;
-    PyObject *watched;
-    if (!PyArg_ParseTupleAndKeywords(args, named, "sy#KO:SeenKernel", names, &algorithm, &secret, &size, &multiplier,
+    PyObject *secret, *watched;
+    if (!PyArg_ParseTupleAndKeywords(args, named, "sOKO:SeenKernel", names, &algorithm, &secret, &multiplier,
                                      &watched)) {
         return NULL;
     }
@@ -217,7 +216,7 @@ kernel_new(PyTypeObject *type, PyObject *args, PyObject *named)
     if (self->lock == NULL) {
         PyErr_NoMemory();
     }
-    if (self->lock == NULL || self->added == NULL || key_hash_begin(&self->hash, algorithm, secret, size) < 0 ||
+    if (self->lock == NULL || self->added == NULL || key_hash_begin(&self->hash, algorithm, secret) < 0 ||
         begin_watching(self, watched) < 0) {
         Py_DECREF(self);
         return NULL;

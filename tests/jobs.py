@@ -137,9 +137,9 @@ def _here(command: str, job: Path) -> Verified:
     out, err = io.StringIO(), io.StringIO()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         code = main([command, str(job), "--json"])
-    said = json.loads(out.getvalue() or "{}")
-    assert said or len(err.getvalue().splitlines()) == 1, "a refusal is one line"
-    return Verified(code, said, err.getvalue())
+    said = json.loads(out.getvalue())
+    assert err.getvalue().endswith(f"crawler: error: {said['error']}\n" if "error" in said else ""), "the same line"
+    return Verified(code, {} if code == 2 else said, err.getvalue())
 
 
 def explain(job: Path, url: str) -> dict[str, Any]:

@@ -14,7 +14,7 @@ MODULES: dict[str, str] = {
         settings.live
         kv clock entropy memory figures native same_program parent_death
         processes.frames processes.child processes.forker processes.fair_line processes.lane
-        disk.failpoints disk.full disk.private disk.regular disk.expendable disk.files
+        disk.failpoints disk.regular disk.expendable disk.files
         say queued_stream
         carrier.verbs carrier.memory_carrier carrier.local_frames carrier.local_server carrier.local_client
         carrier.engine_address carrier.redis_link carrier.redis_servers carrier.redis_carrier
@@ -26,22 +26,21 @@ MODULES: dict[str, str] = {
         urls.canonicaliser
         robots.path_patterns robots.directives
         refusal.addresses refusal.own_rules
-        consent.statements consent.robots_lines consent.terms robots.parse
+        consent.statements consent.terms robots.parse
         scope.modes scope.globs scope.patterns scope.url_sites scope.boundary scope.bounds scope.priority_rules
         scope.rule_faults scope.store_choice
     """,
     "frontier": """
         recrawl.change_rate recrawl.visit_value
         cookie_chain
-        entry fair_semaphore jitter timer_queue order page signals visit_times politeness request_outcome
+        entry fair_semaphore timer_queue order page signals visit_times politeness request_outcome
         retries limits states
-        host outage revisits postponement backoff_policy host_closed refused_hosts importance places slot_share
+        host outage revisits postponement backoff_policy host_closed importance slot_share
         serving
-        host_session domain_shares schedule working_set lease site_rate own_times host_keys send_times
-        address_gap
-        domain_tallies gate queues tries_ahead host_status pace workbench watchdog
+        host_session domain_shares schedule working_set lease own_times host_keys send_times
+        gate queues tries_ahead host_status pace workbench watchdog
         ad_hoc_lease overrides frontier
-        traps.counts traps.domains traps.copies traps.origins traps.shape traps.soft404 traps.challenges
+        traps.counts traps.copies traps.origins traps.shape traps.soft404 traps.challenges
         traps.ids traps.traps rendering.recall rendering.paying
     """,
     "web": """
@@ -52,10 +51,10 @@ MODULES: dict[str, str] = {
         archive.labels archive.warc_record archive.http_block archive.capture_records archive.gzip_member
         archive.payloads archive.warc_reader archive.surt archive.cdxj
         parsing.wire parsing.parser_child parsing.pages
-        browser.page_budget browser.rendered browser.asked browser.http_cache browser.engines browser.pipe
+        browser.rendered browser.asked browser.http_cache browser.engines browser.pipe
         browser.tab browser.process
         browser.lightpanda browser.browser
-        identity.keys identity.key_file identity.signatures identity.directory identity.signer
+        identity.keys identity.signatures identity.directory identity.signer
         fetch.late_authorities
         fetch.outcome fetch.body_memory fetch.content_coding fetch.capture fetch.lenient fetch.patience
         fetch.secret
@@ -70,8 +69,8 @@ MODULES: dict[str, str] = {
         slices.key_hash slices.fpp_model slices.bit_storage slices.blocked_slice slices.classic_slice
         slices.cow_snapshot slices.table_slice slices.contract slices.counting_slice slices.cuckoo_slice
         slices.guava_slice slices.layouts
-        filters.chain_compaction filters.protocol filters.segment_format filters.planning filters.guava
-        filters.filter_file filters.slice_entry filters.watched_keys filters.chain filters.memory_budget
+        filters.chain_compaction filters.protocol filters.segment_format filters.guava filters.planning
+        filters.filter_file filters.slice_entry filters.watched_keys filters.chain
         filters.key_filter filters.bloom filters.scalable filters.counting filters.cuckoo
         filters.digest_table filters.kinds
         exact.rows exact.recent exact.ledger exact.seen
@@ -83,10 +82,10 @@ MODULES: dict[str, str] = {
         survey.record_kinds survey.top_rows survey.path_map survey.survey
         metrics.events metrics.history metrics.even_counts metrics.prometheus metrics.sentences
         metrics.attention metrics.crawl_history metrics.pooled_stats
-        store.symlink_overlay store.closed_copy store.wal store.store_budget
+        store.copies store.wal store.store_budget
         store.rocks store.readable_copy
         checkpoint.envelope checkpoint.generations checkpoint.renewal
-        output.seekable_zstd output.record_text output.appended_file output.jsonl output.rotated_files
+        output.seekable_zstd output.record_text output.appended_file output.rotated_files
         output.page_files output.record_reader output.body_files output.outputs output.changes output.finished
         output.reverse_reader output.markdown_names
         partition.placement partition.messages partition.link_batch_codec
@@ -96,7 +95,7 @@ MODULES: dict[str, str] = {
         steps.seal steps.step_codec
         clock_step clock_anchor digest_sum directory receiving crawl_file identity
         job_lock crawl_at_rest event_log left_out history_file
-        markdown_files inbox scope_state seen_compaction stored_errors transaction step_log
+        markdown_files inbox scope_state seen_compaction stored_errors step_log transaction
         platform shared_platform journal_search
         promises admission live_status last_command recovery run_settings snapshot open_files
         checkpointer seen_figures revisit returning follower verdict parsing_notes suspects reclass job
@@ -106,26 +105,27 @@ MODULES: dict[str, str] = {
         bucket.keeping
     """,
     "inspect": """
-        beginning statistics hosts_now host_table sort_values host_settings host_states job_reader
+        statistics hosts_now host_table host_settings host_states job_reader
         crawl_partitions known_urls explanation record_stream record_choice survey_reader crawl_reader
         crawl_tail
-        export.columns job_view crawl_explained
-        integrity.finding integrity.change integrity.record_files integrity.part_reader integrity.inventory
-        integrity.quarantine integrity.url_marks integrity.output_files integrity.rebuild
-        integrity.verifier integrity.crawl_verifier integrity.repairer integrity.crawl_repairer
-        export.final_records export.refused export.last_records export.kept_parts export.beside
+        export.columns job_view
+        export.kept_parts
+        integrity.finding integrity.part_reader integrity.inventory
+        integrity.url_marks integrity.output_files integrity.rebuild
+        integrity.verifier integrity.crawl_verifier integrity.repairer
+        export.refused export.last_records export.beside
         export.tables
-        export.parquet export.query export.markdown export.markup export.report_page
-        export.job_report export.cells export.csv_file
+        export.parquet export.query export.markdown export.report_page
+        export.job_report export.csv_file page_texts
         export.sorted_lines export.wacz export.web_archive
-        link_verdict broken_links broken_anchors
+        broken_links broken_anchors
         crawl_restoration crawl_backup audit
     """,
     "engine": """
-        rendering.renderer slots turns loop_lag reading page_reader archiving stored_body seed_lines
-        seeds discover retry_after judge understanding membership ending ledger_resolver lifecycle page_handler
+        rendering.renderer slots turns loop_lag reading page_reader archiving seed_lines
+        seeds discover judge understanding membership ending ledger_resolver lifecycle page_handler
         link_judge
-        user_code failing_seeds outage_detector said_once context proxy_watch injector gauges durability
+        user_code failing_seeds outage_detector context injector gauges durability
         rendering.borrowing robots_redirect robots_visit rendering.sub_requests
         keepers kept_pages extracting_again on_disk focusing handing_over rendering.paying
         rendering.page_rendering visit run put_aside
@@ -133,7 +133,7 @@ MODULES: dict[str, str] = {
         hooks.named_code hooks.page_view hooks.answers hooks.calls hooks.thread_calls hooks.loop_calls
         hooks.page_child hooks.process_calls hooks.hook hooks.call_watch hooks.on_page hooks.asking
         hooks.requests
-        hooks.score_batches hooks.focus hooks.loaded
+        hooks.focus hooks.loaded
     """,
     "cluster": """
         reach claims stored_partitions member_options open_partition tally sender quota_coordinator
@@ -146,36 +146,34 @@ MODULES: dict[str, str] = {
         worker_supervisor
     """,
     "service": """
-        dashboard.event_stream dashboard.feed dashboard.listen dashboard.access dashboard.guard
+        dashboard.event_stream dashboard.feed dashboard.access dashboard.guard
         dashboard.http_server
         dashboard.token dashboard.server dashboard.job_list
         progress.text_table progress.summary progress.supervisor progress.wrapped progress.top_view
         progress.live_line
         background
-        ending_signals explanation_text host_page status_reporter commands command_files snapshot_request view
+        ending_signals explanation_text host_page status_reporter commands snapshot_request view
         view_answers own_share job_seeds job_survey source file_source run_view api
         report_maker survey_api shown_source watched_jobs
-        notices record_pipe reloading opening file_limit facade progress.ending resumed kept_open shown_run
-        bucket_run session
+        notices record_pipe reloading file_limit opening facade progress.ending resumed kept_open shown_run
+        session
         crawl_progress answering worker_session engine_crawl engine_source
     """,
     "tools": """
         demo.hosts demo.web
         bench.child bench.synthetic_web bench.synthetic_server bench.crawl_truth bench.synthetic_crawl
-        dedup.interrupt dedup.key_spec dedup.lines dedup.lookout dedup.digest_file dedup.store
-        dedup.chain_rebuild
-        dedup.exchange dedup.bit_strings dedup.filter_setup dedup.stream dedup.build_process
-        dedup.build
+        dedup.key_spec dedup.lines dedup.digest_file dedup.store dedup.chain_rebuild
+        dedup.exchange dedup.filter_setup dedup.stream dedup.build
         scrapy.job_settings scrapy.spider_status scrapy.upkeep scrapy.request_job scrapy.request_rows
-        scrapy.start_requests scrapy.in_progress scrapy.item_feeds scrapy.dupefilter scrapy.scheduler
+        scrapy.start_requests scrapy.in_progress scrapy.dupefilter scrapy.scheduler
     """,
     "cli": """
         exit_codes interruptible help_text contact toml_lines pattern_files named_urls named_seeds damaged_job
         url_batches
-        add retry priority config backup split options bench subject retract audit export sql report integrity_text
-        command_words plan
+        add retry priority config backup split options bench subject retract audit export sql report
+        plan
         repair
-        canon browser after_run reporting partitioned drain crawl check work launches dashboard slice_table
+        canon browser after_run reporting partitioned drain crawl check work launches dashboard agent_tools mcp
         shared_filter dedup explain forget hosts identity reload restore stats tail text top verify demo filter
         completion by_address
     """,

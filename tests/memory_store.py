@@ -41,11 +41,6 @@ class MemoryStore(Store):
     def get_many(self, family: Family, keys: Sequence[bytes]) -> list[bytes | None]:
         return [self._values[family].get(key) for key in keys]
 
-    def holds_prefix(self, family: Family, prefix: bytes) -> bool:
-        keys = self._keys[family]
-        at = bisect_left(keys, prefix)
-        return at < len(keys) and keys[at].startswith(prefix)
-
     def scan(
         self, family: Family, start: bytes, end: bytes | None = None, limit: int | None = None
     ) -> list[tuple[bytes, bytes]]:

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from crawler.base.disk import RealDisk
-from crawler.base.kv import FAMILY_NUMBERS, Batch, Family
+from crawler.base.kv import Batch, Family
 from crawler.base.settings.parts import SHAPING, TABLES, TrapSettings
 from crawler.cli import COMMANDS, CommandParser, command_parser
 from crawler.cli.demo import MAGIC as DEMO_MAGIC
@@ -191,7 +191,7 @@ def test_the_example_of_a_soft_404() -> None:
 
 def test_the_example_of_robots_txt() -> None:
     data = example("format-store.md", "robots")
-    assert data.endswith(b"User-agent: *\n")
+    assert b"User-agent: *\n" in data
     robots = RobotsCache(MemoryStore(), "crawler/0.1").decode(data)
     assert (robots.status, robots.asked_at, robots.failure) == (200, 1_700_000_000.0, None)
 
@@ -250,11 +250,9 @@ def test_a_batch() -> None:
     batch.put(Family.HOSTS, b"h", b"\1\2")
     batch.delete(Family.PENDING, b"p")
     batch.delete_range(Family.DONE, b"", bytes(8))
-    data = example("format-batch.md", "batch")
+    data = example("format-steps.md", "batch")
     assert Batch.decode(data).changes == batch.changes
     assert batch.encode() == data
-    rows = re.findall(r"^\| (\d+) \| `(\w+)` \|$", page("format-batch.md"), re.MULTILINE)
-    assert {int(number): Family(name) for number, name in rows} == FAMILY_NUMBERS
 
 
 def test_the_example_of_steps() -> None:
@@ -313,7 +311,8 @@ def test_every_family_key_and_counter_of_the_store_is_documented() -> None:
     in_order = ", ".join(f"`{name}`" for name in Counters.__struct_fields__)
     assert in_order in text, "the counters, in their order"
     assert ", ".join(f"{rule.value} {rule.name.lower()}" for rule in HoldReason) in text
-    assert ", ".join(f"{number} {outcome}" for number, outcome in enumerate(Outcome)) in text
+    *others, last = (f"`{outcome}`" for outcome in Outcome)
+    assert f"{', '.join(others)} or {last}" in text
 
 
 def test_every_file_of_a_job_is_documented(tmp_path: Path) -> None:

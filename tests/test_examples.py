@@ -670,6 +670,15 @@ def test_running_your_own_code(tmp_path: Path) -> None:
         assert {row["url"]: row["data"]["price"] for row in records(here / "shop") if "data" in row} == rows
 
 
+def test_letting_an_agent_crawl_and_reading_the_result(tmp_path: Path) -> None:
+    here = made(tmp_path)
+    with Site(tree(4)) as site:
+        changes = {"--contact you@example.org": ON_LOOPBACK, "https://docs.example.org/": site.url("/")}
+        (printed,) = carry_out("let-an-agent-crawl.md", here, changes)
+    assert ast.literal_eval(printed)["fetched"] == 4
+    assert json.loads((here / "result.json").read_text())["exit"] == 0
+
+
 def test_a_focused_crawl(tmp_path: Path) -> None:
     here = made(tmp_path)
     relevant = {f"/book/{number}": ("whale ", "orca ", "dolphin ")[number % 3] * 5 for number in range(4, 80, 10)}

@@ -96,6 +96,7 @@ def test_the_metadata_are_complete(wheel: zipfile.ZipFile) -> None:
         "bucket",
         "dev",
         "identity",
+        "mcp",
         "parquet",
         "re2",
         "redis",

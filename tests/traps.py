@@ -13,7 +13,7 @@ _PLACES = {
     "max_ports": ("origins.MAX_PORTS",),
     "max_id_copies": ("ids.MAX_ID_COPIES",),
     "max_records": ("traps.MAX_RECORDS", "origins.MAX_RECORDS"),
-    "domain_factor": ("domains.DOMAIN_FACTOR", "traps.DOMAIN_FACTOR"),
+    "domain_factor": ("counts.DOMAIN_FACTOR", "traps.DOMAIN_FACTOR"),
 }
 
 

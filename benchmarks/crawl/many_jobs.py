@@ -78,6 +78,9 @@ class MadeWeb:
         body = f"<!doctype html><title>{number}</title><p>{text}{links}".encode("ascii")
         return Response(200, {}, "text/html", "utf-8", body, None, None, 0.01, len(body))
 
+    def signs(self, host: str, *, known: bool) -> bool:
+        return known
+
     def let_go(self) -> None:
         """As ``Fetcher.let_go``."""
 

@@ -5,9 +5,10 @@
 The same crawl each time: made manuals on nginx, with its dashboard on. What listeners cost does not depend on how fast
 the crawl goes: a message a second, written to each. So the crawl is slow, and what they add is not lost in what the
 pages of a fast one cost. CPU time, user and system, is read from the kernel over the same stretch of each crawl. A
-stream is ``/api/events`` read as fast as it comes; a page is a stream that also asks for the table of hosts, and for
-what the records tell, as often as a browser does. The kinds take turns, so that a busy minute of the machine meets all
-of them; the medians are compared. The share is that of one core, which is what a crawl at full speed takes.
+stream is ``/api/events`` read as fast as it comes; a page is a stream that also asks for the hosts with errors, and for
+what the records tell, as often as the overview does in a browser. The kinds take turns, so that a busy minute of the
+machine meets all of them; the medians are compared. The share is that of one core, which is what a crawl at full speed
+takes.
 """
 
 from __future__ import annotations
@@ -41,11 +42,11 @@ ROOT = Path(__file__).resolve().parents[2]
 KINDS = ("nobody", "streams", "pages")
 RATE = 5  # pages a second
 WARM = 4.0  # seconds before the measured stretch
-# What a page of a crawl of few hosts asks for, and every how many seconds: as while some host is in trouble and pages
-# come in. While all is well it asks for the failed hosts three times less often, and for the survey only if it is new.
+# What the overview of a crawl of few hosts asks for, and every how many seconds: as while some host is in trouble and
+# pages come in. While all is well it asks for hosts three times less often. The whole table is only on the tab Hosts.
 ASKED = {
-    "api/hosts?sort=work&order=desc&offset=0&q=&limit=50": 4.0,
-    "api/hosts?sort=failed&order=desc&offset=0&limit=12&q=": 10.0,
+    "api/hosts?sort=errors&order=desc&offset=0&limit=50&q=": 10.0,
+    "api/hosts?sort=pending&order=desc&offset=0&limit=12&q=": 10.0,
     "api/survey": 10.0,
 }
 _TICK = os.sysconf("SC_CLK_TCK")

@@ -33,7 +33,7 @@ sys.path.append(str(Path(__file__).resolve().parents[2]))
 from benchmarks.kit.machine import describe_machine
 from crawler.base.kv import Family
 from crawler.job.store.rocks import RocksStore
-from crawler.seen.exact.seen import Answers, ExactSeenSet
+from crawler.seen.exact.seen import ExactSeenSet
 from crawler.seen.filters import ScalableBloomFilter
 from crawler.seen.slices.key_hash import Blake2b
 
@@ -139,7 +139,6 @@ def measure(directory: Path, keys: int) -> list[str]:
     met_unknown = ask(seen, store, map(url, range(keys, keys + half)))
     unmet_unknown = ask(seen, store, map(unmet, range(keys, keys + half)))
     lines += [met_unknown.line("unknown, host met"), unmet_unknown.line("unknown, host never met")]
-    answers = seen.answers
 
     million = min(10**6, half)
     unknown = [url(number) for number in range(keys, keys + million)]
@@ -166,17 +165,11 @@ def measure(directory: Path, keys: int) -> list[str]:
         f"false positives: {wrong} of {2 * half + 2 * million:,}; false negatives: {missed} of "
         f"{scattered.lookups + pages.lookups:,}; rows counted in the store: {rows:,}",
         f"unknown URLs answered without a read: {100 * (1 - unknown_reads / (2 * half)):.4f}% "
-        f"({told(answers)}); by the rows alone: "
+        "; by the rows alone: "
         f"{100 * (1 - (met_alone.reads + unmet_alone.reads) / (2 * million)):.2f}%",
         f"peak memory of the process: {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**10:.0f} MiB",
     ]
     return lines
-
-
-def told(answers: Answers) -> str:
-    return (
-        f"ended at the filter in front: {answers.front:,}, at the host: {answers.host:,}, at the row: {answers.row:,}"
-    )
 
 
 def all_rows(store: RocksStore) -> Iterator[bytes]:

@@ -10,6 +10,7 @@ from msgspec import Struct
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 _BOOT_ID_SIZE = 36
 _READINGS = 5
+_BOOT_CLOCK: int = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)  # on macOS, the latter counts sleep too
 
 
 class Anchor(Struct, frozen=True):
@@ -28,7 +29,7 @@ class SteadyClock:
 
     The wall clock is read once, at the start. From then on the seconds are counted by a clock that is never set.
     Setting the wall clock forward or back by an hour therefore causes neither a burst nor a stall, and stored times are
-    still times of day. Where the system supports it, the time during which the machine sleeps is counted too.
+    still times of day. The time during which the machine sleeps is counted too.
     """
 
     def __init__(self, boot_id: Path = BOOT_ID) -> None:
@@ -38,13 +39,11 @@ class SteadyClock:
 
     def __call__(self) -> float:
         """Return the current time, in seconds since 1970."""
-        return self._offset + _steady()
+        return self._offset + boot_time()
 
     @property
     def anchor(self) -> Anchor | None:
         """The anchor with which the next run can compare its clock; None if the system does not provide it."""
-        if not hasattr(time, "CLOCK_BOOTTIME"):
-            return None
         try:
             boot = self._boot_id.read_text("ascii").strip()
         except (OSError, UnicodeDecodeError):
@@ -60,10 +59,11 @@ def _wall_offset() -> float:
     """
     readings = []
     for _ in range(_READINGS):
-        before, wall, after = _steady(), time.time(), _steady()
+        before, wall, after = boot_time(), time.time(), boot_time()
         readings.append((after - before, wall - (before + after) / 2))
     return min(readings)[1]
 
 
-def _steady() -> float:
-    return time.clock_gettime(time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else time.monotonic()
+def boot_time() -> float:
+    """Return the seconds since the machine started, including sleep and the time while this process was stopped."""
+    return time.clock_gettime(_BOOT_CLOCK)

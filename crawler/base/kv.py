@@ -6,11 +6,11 @@ it.
 
 from __future__ import annotations
 
-import struct
-import zlib
 from collections.abc import Iterator, Sequence
 from enum import StrEnum
 from typing import Protocol
+
+import msgspec.msgpack
 
 PAGE = 2_048  # number of rows that `Reader.pages` reads at a time
 
@@ -45,39 +45,13 @@ class Family(StrEnum):
 # Only jobs that need these families have them: each family takes time when a store is opened.
 ON_DEMAND = frozenset({Family.REQUESTS, Family.OUTBOX, Family.INLET})
 
-# The numbers of families in an encoded batch. They never change; new families get new numbers.
-FAMILY_NUMBERS = {
-    1: Family.PENDING,
-    2: Family.HOSTS,
-    3: Family.ROBOTS,
-    4: Family.ADMITTED,
-    5: Family.DONE,
-    6: Family.PAGES,
-    7: Family.DUE,
-    8: Family.META,
-    9: Family.TRAPS,
-    10: Family.CONTENT,
-    11: Family.SEEN,
-    12: Family.LEDGER,
-    13: Family.LEFT_OUT,
-    15: Family.SOFT404,
-    16: Family.ASIDES,
-    17: Family.PAYLOADS,
-    18: Family.REQUESTS,
-    19: Family.OUTBOX,
-    20: Family.INLET,
-}
-_NUMBER_OF = {family: number for number, family in FAMILY_NUMBERS.items()}
-_MAGIC = 0xBA
-_VERSION = 1
-_BATCH_HEAD = struct.Struct("<BBI")
-_CHANGE = struct.Struct("<BBII")
-_CHECKSUM = struct.Struct("<I")
-_PUT, _DELETE, _DELETE_RANGE = 1, 2, 3
+Change = tuple[Family, bytes, bytes | None, bytes | None]  # family, key, value, end of the range
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(list[Change]).decode
 
 
 class BatchError(ValueError):
-    """Raised when bytes are not an encoded batch of a known version."""
+    """Raised when bytes are not an encoded batch."""
 
 
 class Batch:
@@ -91,7 +65,7 @@ class Batch:
     __slots__ = ("changes",)
 
     def __init__(self) -> None:
-        self.changes: list[tuple[Family, bytes, bytes | None, bytes | None]] = []
+        self.changes: list[Change] = []
 
     def put(self, family: Family, key: bytes, value: bytes) -> None:
         self.changes.append((family, key, value, None))
@@ -104,45 +78,17 @@ class Batch:
         self.changes.append((family, start, None, end))
 
     def encode(self) -> bytes:
-        """Return the batch as bytes.
-
-        The format, docs/internals/format-batch.md, is the same in every version of the program.
-        """
-        parts = [_BATCH_HEAD.pack(_MAGIC, _VERSION, len(self.changes))]
-        for family, key, value, end in self.changes:
-            second = value if value is not None else end
-            kind = _PUT if value is not None else _DELETE if end is None else _DELETE_RANGE
-            parts += (_CHANGE.pack(kind, _NUMBER_OF[family], len(key), len(second or b"")), key, second or b"")
-        body = b"".join(parts)
-        return body + _CHECKSUM.pack(zlib.crc32(body))
+        """Return the batch as bytes (docs/internals/format-steps.md)."""
+        return _encode(self.changes)
 
     @classmethod
     def decode(cls, data: bytes) -> Batch:
-        """Decode a batch. Raises BatchError for bytes that are not a complete batch of a known version."""
-        if len(data) < _BATCH_HEAD.size + _CHECKSUM.size:
-            raise BatchError(f"{len(data)} bytes are too short for a batch")
-        magic, version, count = _BATCH_HEAD.unpack_from(data)
-        if magic != _MAGIC or version != _VERSION:
-            raise BatchError(f"not a batch of version {_VERSION}")
-        body = memoryview(data)[: -_CHECKSUM.size]
-        if zlib.crc32(body) != _CHECKSUM.unpack_from(data, len(body))[0]:
-            raise BatchError("a batch's checksum does not match")
-        batch, at = cls(), _BATCH_HEAD.size
+        """Inverse of ``encode``. Raises BatchError."""
+        batch = cls()
         try:
-            for _ in range(count):
-                kind, number, key_size, second_size = _CHANGE.unpack_from(body, at)
-                at += _CHANGE.size
-                key, second = bytes(body[at : at + key_size]), bytes(body[at + key_size : at + key_size + second_size])
-                at += key_size + second_size
-                known = kind in (_PUT, _DELETE, _DELETE_RANGE) and not (kind == _DELETE and second_size)
-                if at > len(body) or not known:
-                    raise BatchError("the batch has an invalid change")
-                ranged = second if kind == _DELETE_RANGE else None
-                batch.changes.append((FAMILY_NUMBERS[number], key, second if kind == _PUT else None, ranged))
-        except (struct.error, KeyError) as error:
+            batch.changes = _decode(data)
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise BatchError(f"not a batch: {error}") from error
-        if at != len(body):
-            raise BatchError("the batch has bytes after its last change")
         return batch
 
 
@@ -153,12 +99,6 @@ class Reader(Protocol):
 
     def get_many(self, family: Family, keys: Sequence[bytes]) -> list[bytes | None]:
         """Get several keys; fastest when they are sorted."""
-
-    def holds_prefix(self, family: Family, prefix: bytes) -> bool:
-        """Return True if any key starts with ``prefix``.
-
-        In the family ``SEEN``, prefixes of 8 bytes have their own filters.
-        """
 
     def scan(self, family: Family, start: bytes, end: bytes | None = None, limit: int | None = None) -> list[Row]:
         """Return (key, value) pairs in key order from ``start`` up to and excluding ``end``, at most ``limit``."""

@@ -1,4 +1,4 @@
-"""Adds the name of standard output to its errors: the system's message contains no name."""
+"""Adds a name to errors whose system message contains none, such as those of standard output."""
 
 from __future__ import annotations
 

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import json
 import os
-from collections.abc import Iterator
-from typing import TextIO
+import sys
+from collections.abc import Iterator, Mapping
+from typing import Any, TextIO
 
 from crawler.base.disk import FULL
 
 # Errors of writing to a pipe without a reader, and to a closed terminal.
 _GONE = frozenset({errno.EPIPE, errno.EIO})
+_kept: list[int] = []  # the descriptor of standard output, once ``keep_stdout`` has reserved it
 
 
 @contextlib.contextmanager
@@ -42,3 +45,22 @@ def turn_away(stream: TextIO) -> None:
     null = os.open(os.devnull, os.O_WRONLY)
     os.dup2(null, stream.fileno())
     os.close(null)
+
+
+def keep_stdout() -> int:
+    """Reserve standard output, and return a descriptor for it. Any other output from now on, such as that of user code
+    and the programs it starts, goes to standard error."""
+    _kept.append(os.dup(sys.stdout.fileno()))
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
+    sys.stdout = sys.stderr
+    return _kept[0]
+
+
+def say_json(value: Mapping[str, Any]) -> None:
+    """Write an object in one line to standard output, even if that is reserved."""
+    text = json.dumps(value)
+    if not _kept:
+        say(sys.stdout, text)
+        return
+    with open(_kept[0], "w", encoding="utf-8", closefd=False) as stream:
+        say(stream, text)

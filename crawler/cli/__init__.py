@@ -17,7 +17,7 @@ from crawler.base.faults import Failure, UserFault
 from crawler.base.native_switch import native_wanted
 from crawler.base.printable import one_line
 from crawler.base.queued_stream import wait_for_reader
-from crawler.base.say import say, turn_away, watched
+from crawler.base.say import say, say_json, turn_away, watched
 from crawler.base.settings.load import nearest
 from crawler.cli.exit_codes import Exit, FailedError, UsageError
 from crawler.cli.help_text import Formatter, overview, short_usage
@@ -34,6 +34,7 @@ GROUPS = {
         "check": "list the broken links of a site, with all pages that have them",
         "work": "add a worker to a partitioned crawl, on this machine or another",
         "demo": "crawl real pages offline, with the dashboard",
+        "mcp": "let an agent crawl, search and read (Model Context Protocol)",
     },
     "inspect a job, running or not": {
         "stats": "statistics of the seen-set and the frontier of a job",
@@ -197,22 +198,26 @@ def _run(words: Sequence[str] | None, loaded: Callable[[bool, bool], object]) ->
         loaded(arguments.quits_at_once, arguments.quits_at_once or arguments.serves)
         return int(perform(arguments))
     except UserFault as error:
-        say(sys.stderr, f"crawler: error: {one_line(str(error))}")
-        return Exit.USAGE
+        return _failed(words, f"error: {one_line(str(error))}", Exit.USAGE)
     except FailedError as error:
-        say(sys.stderr, f"crawler: {error}")
-        return Exit.FAILED
+        return _failed(words, str(error))
     except Failure as error:
-        say(sys.stderr, f"crawler: error: {error}")
-        return Exit.FAILED
+        return _failed(words, f"error: {error}")
     except KeyboardInterrupt:
         return Exit.INTERRUPTED
     except BrokenPipeError:
         turn_away(sys.stdout)  # the reader of our output has left
         return Exit.FAILED
     except OSError as error:
-        say(sys.stderr, f"crawler: error: {' '.join(str(error).split())}")
-        return Exit.FAILED
+        return _failed(words, f"error: {' '.join(str(error).split())}")
+
+
+def _failed(words: list[str], text: str, code: Exit = Exit.FAILED) -> int:
+    """Report an error in one line, with ``--json`` also as an object, and return the exit code."""
+    say(sys.stderr, f"crawler: {text}")
+    if "--json" in words:
+        say_json({"error": text.removeprefix("error: "), "exit": int(code)})
+    return code
 
 
 def _parsed(words: list[str]) -> argparse.Namespace:

@@ -31,11 +31,9 @@ from crawler.cli.options import add_flags, add_printing
 from crawler.cli.reporting import NO_HOOKS, shown_run
 from crawler.engine.lifecycle import Stop
 from crawler.inspect.broken_anchors import check_anchors
-from crawler.inspect.broken_links import SEED, Findings, Link
+from crawler.inspect.broken_links import SEED, Findings, Link, Result
 from crawler.inspect.export.beside import ExportError, file_made_beside, free_file
-from crawler.inspect.export.cells import csv_lines
-from crawler.inspect.export.csv_file import csv_pieces
-from crawler.inspect.link_verdict import Result
+from crawler.inspect.export.csv_file import csv_lines, csv_pieces
 from crawler.job.checkpoint.envelope import EnvelopeError, encode_envelope, read_envelope
 from crawler.job.directory import CHECK, check_vacant, holds_job, make_directory
 from crawler.job.job_lock import LOCK, JobLock
@@ -224,7 +222,7 @@ def _settings(arguments: argparse.Namespace) -> Settings:
     if arguments.images:
         arguments.embedded = "scope" if arguments.no_external else "any"
     arguments.beneath = {**_BENEATH, "links": {"external": not arguments.no_external}}
-    settings, _ = crawl.build_settings(arguments, (CHECK, f"{CHECK}.part"))
+    settings = crawl.build_settings(arguments, (CHECK, f"{CHECK}.part"))
     again = settings.recrawl.enabled or settings.schedule.has_rounds
     if again or settings.hooks != NO_HOOKS or settings.partitions != PartitionSettings():
         raise UsageError(

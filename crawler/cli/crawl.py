@@ -11,28 +11,27 @@ import sys
 from collections.abc import AsyncIterator, Callable, Collection, Mapping
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from crawler.base.disk import Expendable, read_regular
 from crawler.base.faults import UserFault
 from crawler.base.memory import is_limited
-from crawler.base.say import say
-from crawler.base.settings.load import SettingsError, Source, settings_from
-from crawler.base.settings.parts import DashboardSettings, PartitionSettings, SeenSettings, Settings
+from crawler.base.say import keep_stdout, say
+from crawler.base.settings.load import SettingsError, settings_from
+from crawler.base.settings.parts import PartitionSettings, SeenSettings, Settings
 from crawler.base.settings.sites import Sites
-from crawler.cli.command_words import store_command
 from crawler.cli.contact import is_unsaid, warned
 from crawler.cli.damaged_job import job_error_text
 from crawler.cli.exit_codes import UsageError
 from crawler.cli.help_text import CRAWL_EXAMPLES, examples
 from crawler.cli.named_seeds import NamedSeeds
-from crawler.cli.options import COMMAND_LINE, DEFAULT_JOB, STDOUT, Giver, add_crawl_options, given_flag, settings_tables
+from crawler.cli.options import COMMAND_LINE, DEFAULT_JOB, STDOUT, Giver, add_crawl_options, settings_tables, words_of
 from crawler.cli.reporting import (
     NO_HOOKS,
+    finish,
     hooks_of,
     report_end,
     shown_run,
-    write_after,
     writes_after,
 )
 from crawler.cluster.crawl_directory import check_crawl
@@ -43,18 +42,16 @@ from crawler.job.crawl_file import check_whole, holds_crawl
 from crawler.job.directory import JobError, check_vacant, holds_job
 from crawler.job.identity import FixedSettingError, check_shape, over_shape, shaping_of
 from crawler.job.job import Job
-from crawler.job.last_command import COMMAND
+from crawler.job.last_command import COMMAND, LastCommand, write_command
 from crawler.job.run_settings import read_run
 from crawler.seen.exact.seen import check_room
 from crawler.seen.filters import FilterError
-from crawler.service.dashboard.access import Access
-from crawler.service.dashboard.token import access_of, spoken_of
+from crawler.service.dashboard.token import access_of
 from crawler.service.facade import Result
 from crawler.service.notices import webhook_url
 from crawler.service.reloading import Configuration, ConfigurationError
 from crawler.service.session import RunOptions, run_crawl
-from crawler.url.scope.modes import Scope
-from crawler.url.scope.rule_faults import foreign_hosts, literal_ranges, rule_faults, rules_for_seeds_alone
+from crawler.url.scope.rule_faults import rule_faults
 from crawler.url.urls.canonicaliser import Canonical, Canonicaliser
 from crawler.web.archive.gzip_member import slow_compression
 from crawler.web.extract.text_pool import missing_library
@@ -66,8 +63,6 @@ if TYPE_CHECKING:
     from crawler.service.progress.live_line import Progress
 
 Tables = Mapping[str, Mapping[str, Any]]
-
-_SEEDS_LOOKED_AT = 100_000  # seeds; with more, the check for a warning is skipped
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -86,8 +81,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     take_standard_output(arguments)
-    settings, source = build_settings(arguments)
-    _say_hints(settings, source)
+    settings = build_settings(arguments)
+    _say_hints(settings)
     canonicaliser = Canonicaliser(settings.canonical.rules)
     seeds = NamedSeeds.of(arguments.seeds, canonicaliser, quiet=arguments.quiet)
     arguments.seed_words = seeds.words()
@@ -101,8 +96,6 @@ def run(arguments: argparse.Namespace) -> int:
             "crawl: add --partitions N, or leave them out"
         )
     new = not holds_job(arguments.job)
-    if new and seeds.finite:
-        _say_idle_rules(seeds, canonicaliser, settings, source)
     told = warned if is_unsaid(arguments.job, settings) else aiter
     if new and not seeds.begins_at_once:
         awaited = AwaitedSeeds(seeds.streams, canonicaliser)
@@ -118,8 +111,8 @@ def build_settings(
     own: Collection[str] = (),
     read: Callable[[Path], bytes] = Path.read_bytes,
     giver: Giver = COMMAND_LINE,
-) -> tuple[Settings, Source]:
-    """Return the settings and the source of each: defaults, TOML file, flags, and the stored shaping settings of a job.
+) -> Settings:
+    """Return the settings: defaults, TOML file, flags, and the stored shaping settings of a job.
 
     The directory of a new job may hold files with the names in ``own``. ``read`` returns the content of a file. Raises
     UsageError.
@@ -130,7 +123,7 @@ def build_settings(
     directory: Path = arguments.job
     try:
         settings = settings_from(over_shape(directory, tables), source)
-        _check_fixed(arguments, settings, giver)
+        check_shape(directory, shaping_of(settings))
         Canonicaliser(settings.canonical.rules)
         for fault in rule_faults(settings):
             place = settings.places.get(fault.place[:3], source.at(*fault.place))
@@ -154,13 +147,15 @@ def build_settings(
             from crawler.cli import after_run  # noqa: PLC0415, most crawls write no exports
 
             after_run.check(directory, settings, arguments.parquet)
+    except FixedSettingError as error:
+        raise UsageError(f"{source.at(error.table, error.key)}: {job_error_text(error)}") from error
     except (SettingsError, JobError, ValueError) as error:
         raise UsageError(job_error_text(error)) from error
     if Sites(settings).rendered:
         _check_engine(settings)
     if settings.text.extractor == "trafilatura" and (missing := missing_library()) is not None:
         raise UsageError(missing)
-    return settings, source
+    return settings
 
 
 def _check_engine(settings: Settings) -> None:
@@ -172,24 +167,6 @@ def _check_engine(settings: Settings) -> None:
     except EngineFault as error:
         where = " ([browser] in --config FILE), only in a container that protects the machine"
         raise UsageError(f"{error}{where if 'no_sandbox' in str(error) else ''}") from error
-
-
-def _check_fixed(arguments: argparse.Namespace, settings: Settings, giver: Giver) -> None:
-    """Raise JobError if the job has other shaping settings. If the job has, or lacks, an optional setting, the message
-    names what to leave out: the flag, or the line of the file."""
-    try:
-        check_shape(arguments.job, shaping_of(settings))
-    except FixedSettingError as error:
-        if not isinstance(error.kept, bool):
-            raise
-        place = (error.table, error.key)
-        named = given_flag(arguments, place, giver)
-        named = named or f"{error.table}.{error.key} ({settings.places.get(place, giver.place)})"
-        has = f"{'a' if error.kept else 'no'} {error.key.replace('_', ' ')}"
-        raise JobError(
-            f"{error.directory}: this job has {has}, which cannot change after the crawl started: leave out {named}",
-            new_job=True,
-        ) from error
 
 
 def _beneath(arguments: argparse.Namespace) -> Tables:
@@ -211,7 +188,7 @@ def read_again(arguments: argparse.Namespace) -> Settings:
         return data
 
     try:
-        return build_settings(arguments, read=read)[0]
+        return build_settings(arguments, read=read)
     except UserFault as error:
         raise ConfigurationError(str(error)) from error
 
@@ -241,8 +218,8 @@ def _refuse_other_seeds(seeds: NamedSeeds, canonicaliser: Canonicaliser, job: Jo
     )
 
 
-def _say_hints(settings: Settings, source: Source) -> None:
-    """Warn about settings that work, but could be improved or may mean something else."""
+def _say_hints(settings: Settings) -> None:
+    """Warn about settings that work, but could be improved."""
     if "warc" in settings.output.keep and (slow := slow_compression()) is not None:
         say(sys.stderr, f"crawler: warning: {slow}")
     if settings.hooks != NO_HOOKS:
@@ -250,26 +227,6 @@ def _say_hints(settings: Settings, source: Source) -> None:
 
         for text in idle_settings(settings.hooks):
             say(sys.stderr, f"crawler: warning: {text}")
-    for fault in literal_ranges(settings):
-        say(sys.stderr, f"crawler: warning: {source.at(*fault.place)}: {fault.text}")
-
-
-def _say_idle_rules(seeds: NamedSeeds, canonicaliser: Canonicaliser, settings: Settings, source: Source) -> None:
-    """Warn about rules that can only match seeds, and about rules for hosts outside the seeds' scope. The second check
-    is skipped if there are many seeds, because it would take too long."""
-    for fault in rules_for_seeds_alone(settings.scope, settings.priority):
-        say(sys.stderr, f"crawler: warning: {source.at(*fault.place)}: {fault.text}")
-    if not settings.scope.include and not settings.priority.rules:
-        return
-    scope = Scope(settings.crawl.scope)
-    for number, text in enumerate(seeds.known()):
-        if number == _SEEDS_LOOKED_AT:
-            return
-        url = canonicaliser.canonicalise(text)
-        if isinstance(url, Canonical):
-            scope.widen(url.href)
-    for fault in foreign_hosts(settings.scope, settings.priority, scope):
-        say(sys.stderr, f"crawler: warning: {source.at(*fault.place)}: {fault.text}")
 
 
 def crawl(
@@ -329,7 +286,7 @@ def _options(
         getattr(arguments, "records_to", None),
         UserCode() if hooks is None else hooks.code,
         partial(_begin, arguments, hooks),
-        announce=_announcing(arguments),
+        opening=_opening(arguments.job) if arguments.open else None,
         kept_open=_kept_open(arguments.job) if arguments.keep_open else None,
     )
 
@@ -348,26 +305,29 @@ def _begin(arguments: argparse.Namespace, hooks: Hooks | None, run: Run) -> None
         hooks.begin(run)
 
 
-def _announcing(arguments: argparse.Namespace) -> Callable[[DashboardSettings, Access, str], list[str]]:
-    """Return the function that announces the dashboard. With ``--open`` it also opens the page."""
-    announce = getattr(arguments, "announce", spoken_of)
+def store_command(arguments: argparse.Namespace, run: Run) -> None:
+    """Store the command of a run in its job, so that a dashboard can start it again. Raises OSError."""
+    seeds = getattr(arguments, "seed_words", None)
+    if seeds is None:
+        return  # the demo: its site ends with the process
+    command = LastCommand.of(seeds, words_of(arguments), Path.cwd(), run.job.directory)
+    write_command(run.job.disk, run.job.directory, command)
 
-    def opening(settings: DashboardSettings, access: Access, address: str) -> list[str]:
-        from crawler.cli.browser import open_in_browser  # noqa: PLC0415, few crawls are to open one
 
-        open_in_browser(access.link(address), arguments.job)
-        return cast("list[str]", announce(settings, access, address))
+def _opening(job: Path) -> Callable[[str], object]:
+    from crawler.cli.browser import open_in_browser  # noqa: PLC0415, few crawls are to open one
 
-    return opening if arguments.open else announce
+    return partial(open_in_browser, directory=job)
 
 
 def take_standard_output(arguments: argparse.Namespace) -> None:
-    """Reserve standard output for records, if they go there. Any other output from now on, such as that of user code
-    and the programs it starts, goes to standard error."""
+    """Reserve standard output for records, or for the result of the run, if they go there. Raises UsageError."""
     if STDOUT in getattr(arguments, "output", ()):
-        arguments.records_to = os.dup(sys.stdout.fileno())
-        os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
-        sys.stdout = sys.stderr
+        if arguments.json:
+            raise UsageError("--json and --output - both write to standard output: leave out one of them")
+        arguments.records_to = keep_stdout()
+    elif arguments.json:
+        keep_stdout()
 
 
 async def _shown(arguments: argparse.Namespace, settings: Settings, result: Result, kept_open: KeptOpen | None) -> int:
@@ -384,4 +344,4 @@ async def _shown(arguments: argparse.Namespace, settings: Settings, result: Resu
 def _ended(arguments: argparse.Namespace, settings: Settings, result: Result) -> int:
     """Report how the run ended, write the exports, and return the exit code."""
     code = report_end(result, arguments.job, arguments.quiet, settings.crawl.fail_on_limit)
-    return write_after(arguments, settings, code) if result.stats else code
+    return finish(arguments, settings, result, code)

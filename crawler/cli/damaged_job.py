@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import json
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -13,7 +12,7 @@ from crawler.base.carrier.verbs import CarrierError, CarrierRefusedError
 from crawler.base.memory import is_limited
 from crawler.base.say import say
 from crawler.base.settings.load import SettingsError
-from crawler.cli.exit_codes import Exit, FailedError, UsageError
+from crawler.cli.exit_codes import FailedError, UsageError
 from crawler.inspect.crawl_partitions import crawl_partitions
 from crawler.job.checkpoint.envelope import EnvelopeError, UnknownVersionError
 from crawler.job.directory import JobError
@@ -53,15 +52,10 @@ def changing(directory: Path, words: Callable[[Exception], str] = str) -> Iterat
         raise FailedError(stopped_text(directory, error)) from error
 
 
-def failed(job: Path, error: str, *, as_json: bool) -> int:
-    """Report an error of a job, in one line on standard error or as the requested JSON object. Returns the exit
-    code."""
-    if as_json:
-        print(json.dumps({"error": error}, indent=2))
-    else:
-        text = " ".join(error.split())
-        say(sys.stderr, f"crawler: error: {text if text.startswith(str(job)) else f'{job}: {text}'}")
-    return Exit.FAILED
+def failed(job: Path, error: str) -> FailedError:
+    """Return an error of a job, whose line names the job."""
+    text = " ".join(error.split())
+    return FailedError(f"error: {text if text.startswith(str(job)) else f'{job}: {text}'}")
 
 
 def say_defaults(job: Path) -> None:
@@ -85,6 +79,6 @@ def guarded(command: Callable[[argparse.Namespace], int]) -> Callable[[argparse.
         except CarrierError as error:
             raise UsageError(f"cannot reach {arguments.engine}: {error}") from error
         except (*DAMAGE, SettingsError) as error:
-            return failed(arguments.job, str(error), as_json=getattr(arguments, "json", False))
+            raise failed(arguments.job, str(error)) from error
 
     return run

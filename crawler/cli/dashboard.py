@@ -136,7 +136,7 @@ async def _serve_several(
     nobody = RunView(lambda: None, performing(lambda: None, Events(), clock), Settings(), clock)
     nothing, feed = JobSurvey(Path(), lambda: None), Feed(dict, clock)
     about = SurveyApi(nobody, nothing, feed)
-    listed = JobList(jobs, Routes([*JobPage(feed).routes(), *Api(nobody, clock).routes(), *about.routes()]))
+    listed = JobList(jobs, Routes([*JobPage(feed).routes(), *Api(nobody).routes(), *about.routes()]))
     await about.close()
     await nobody.close()
     server = LiveServer(settings, listed, [*listed.routes(), *launches.routes()], access)
@@ -155,8 +155,7 @@ async def _until_signalled(
         raise UsageError(
             f"cannot serve the page at {settings.listen}: {error.strerror}; choose another port"
         ) from error
-    for line in spoken_of(settings, access, address):
-        print(line, flush=True)
+    print(spoken_of(settings, access, address), flush=True)
     if opens is not None:
         open_in_browser(access.link(address), opens)
     loop = asyncio.get_running_loop()

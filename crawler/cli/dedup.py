@@ -34,9 +34,8 @@ from crawler.seen.shared.set_address import SECRET_FILE, SetAddress
 from crawler.seen.slices.guava_slice import GUAVA_LAYOUTS
 from crawler.tools.dedup.chain_rebuild import keep_digests
 from crawler.tools.dedup.filter_setup import Wanted, check_agreement, make_filter, make_hash
-from crawler.tools.dedup.interrupt import Interruption
 from crawler.tools.dedup.key_spec import KeySpec
-from crawler.tools.dedup.lines import LineSource
+from crawler.tools.dedup.lines import Interruption, LineSource
 from crawler.tools.dedup.store import FilterFile, FilterFileError, StoredFilter, read_filter, read_hash
 from crawler.tools.dedup.stream import Keeper, Tally, deduplicate, deduplicate_shared
 from crawler.url.urls.canonicaliser import Canonicaliser

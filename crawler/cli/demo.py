@@ -12,14 +12,11 @@ import msgspec
 
 from crawler.base.clock import SteadyClock
 from crawler.base.disk import RealDisk, replace_file
-from crawler.base.settings.parts import DashboardSettings
 from crawler.cli import crawl
 from crawler.cli.exit_codes import UsageError
 from crawler.cli.options import add_crawl_options
 from crawler.job.checkpoint.envelope import EnvelopeError, encode_envelope, read_envelope
 from crawler.job.directory import DEMO, holds_job
-from crawler.service.dashboard.access import Access
-from crawler.service.dashboard.token import link_of
 from crawler.tools.demo.web import DemoWeb, Place
 
 MAGIC = "crawler-demo"
@@ -62,20 +59,14 @@ def run(arguments: argparse.Namespace) -> int:
     usual = arguments.config is None and "seen" not in arguments and not holds_job(directory)
     recrawl = {**_QUICK["recrawl"], "enabled": not arguments.once}
     arguments.beneath = {**_QUICK, **(_SMALL if usual else {}), "recrawl": recrawl}
-    arguments.announce = _one_link
     crawl.take_standard_output(arguments)
-    settings, _ = crawl.build_settings(arguments, (STATE, f"{STATE}.part"))
+    settings = crawl.build_settings(arguments, (STATE, f"{STATE}.part"))
     try:
         directory.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise UsageError(f"cannot use job directory {directory}: {error.strerror}") from error
     site = DemoWeb(SteadyClock(), place)
     return crawl.crawl(arguments, settings, _seeds(site), _served(site, directory))
-
-
-def _one_link(settings: DashboardSettings, access: Access, address: str) -> list[str]:
-    """Return the line that announces the dashboard."""
-    return [f"open the dashboard in your browser: {link_of(settings, access, address)}"]
 
 
 def _remembered(directory: Path) -> Place | None:

@@ -9,7 +9,7 @@ from crawler.cli.damaged_job import guarded
 from crawler.cli.exit_codes import Exit
 from crawler.cli.named_urls import named_urls
 from crawler.cli.subject import add_subject, at_engine, engine_crawl
-from crawler.inspect.crawl_explained import explain_in
+from crawler.inspect.explanation import explain_in
 from crawler.service.explanation_text import explanation_lines
 from crawler.url.urls.canonicaliser import Canonicaliser
 

@@ -7,14 +7,14 @@ import json
 import os
 import stat
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO, cast
+from typing import Any, BinaryIO, cast
 
 from msgspec.structs import replace
 
-from crawler.base.figures import counted
+from crawler.base.figures import counted, probability
 from crawler.base.say import say
 from crawler.cli.dedup import (
     STDIN,
@@ -39,21 +39,29 @@ from crawler.cli.shared_filter import (
     shared_hash,
     spec_of,
 )
-from crawler.cli.slice_table import slice_table
 from crawler.seen.filters import Filter, FilterError
 from crawler.seen.shared.set_address import FORM, SECRET_FILE, SetAddress
-from crawler.tools.dedup.bit_strings import redis_commands
-from crawler.tools.dedup.build import build_from_file, build_from_source, merge_files
-from crawler.tools.dedup.build_process import Recipe
-from crawler.tools.dedup.exchange import guava_from_seen, read_guava
+from crawler.service.progress.text_table import text_table
+from crawler.tools.dedup.build import Recipe, build_from_file, build_from_source, merge_files
+from crawler.tools.dedup.exchange import guava_from_seen, read_guava, redis_commands
 from crawler.tools.dedup.filter_setup import LAYOUTS
-from crawler.tools.dedup.interrupt import Interruption
 from crawler.tools.dedup.key_spec import KeySpec
-from crawler.tools.dedup.lines import LineSource, count_lines
+from crawler.tools.dedup.lines import Interruption, LineSource, count_lines
 from crawler.tools.dedup.store import FilterFile, FilterFileError, StoredFilter, read_filter
 from crawler.tools.dedup.stream import Asked, Tally, contained
 
 _MOST_JOBS = 256
+_Slice = Mapping[str, Any]
+_COLUMNS: Mapping[str, Callable[[_Slice], str]] = {
+    "shards": lambda part: str(part["shards"]),
+    "capacity": lambda part: f"{part['capacity']:,}",
+    "keys": lambda part: f"{part['count']:,}",
+    "bytes": lambda part: f"{part['bits'] // 8:,}",
+    "hashes": lambda part: str(part["hashes"]),
+    "fill": lambda part: f"{part['fill']:.3f}",
+    "fpp": lambda part: probability(part["fpp_estimated"]),
+    "fpp full": lambda part: probability(part["fpp_design"]),
+}
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -216,7 +224,7 @@ def _info(arguments: argparse.Namespace) -> int:
         print(f"hash: {stored.seen.hash}, {'with a secret' if stored.seen.hash.keyed else 'without a secret'}")
     for line in figures(stored.seen):
         print(line)
-    print("\n".join(slice_table(now["slices"])))
+    print("\n".join(_slice_table(now["slices"])))
     return Exit.OK
 
 
@@ -227,7 +235,7 @@ def _info_of_set(arguments: argparse.Namespace) -> int:
             return Exit.OK
         print(f"keys: {spec_of(found)}")
         slices = set_json(found).get("slices")  # over all shards; a module reports none
-        for line in (*set_figures(found), *(slice_table(slices) if slices else ())):
+        for line in (*set_figures(found), *(_slice_table(slices) if slices else ())):
             print(line)
     return Exit.OK
 
@@ -312,3 +320,11 @@ def _new_file(path: Path) -> Iterator[FilterFile]:
 def _tell(*lines: str) -> None:
     for line in lines:
         say(sys.stderr, line)
+
+
+def _slice_table(slices: Sequence[_Slice]) -> list[str]:
+    """Return the lines of the table. ``slices`` is as in the statistics; for a set on a server, it includes the number
+    of shards of each slice."""
+    columns = {head: text for head, text in _COLUMNS.items() if head != "shards" or (slices and "shards" in slices[0])}
+    rows = [(str(number), *(text(part) for text in columns.values())) for number, part in enumerate(slices)]
+    return text_table(("slice", *columns), rows)

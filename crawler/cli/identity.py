@@ -15,8 +15,7 @@ from crawler.base.settings.parts import FetchSettings
 from crawler.cli.exit_codes import Exit, UsageError
 from crawler.web.fetch import Failure, Fetcher
 from crawler.web.identity.directory import PATH, authority_of, directory, faults, nginx, page, response_headers
-from crawler.web.identity.key_file import read_key_file, write_key_file
-from crawler.web.identity.keys import check_library, new_key
+from crawler.web.identity.keys import check_library, new_key, read_key_file, write_key_file
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:

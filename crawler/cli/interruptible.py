@@ -23,8 +23,9 @@ def run_interruptible(make: Callable[[], Coroutine[Any, Any, T]]) -> T:
     the coroutine was cancelled by a signal whose handler raises nothing."""
     interruption = _Interruption()
     try:
-        # A signal mask would not suffice: threads started by libraries would receive the signal.
-        with ending_signals(interruption.handle), asyncio.Runner() as runner:  # Runner keeps an existing SIGINT handler
+        # A signal mask would not suffice: threads started by libraries would receive the signal. A Runner keeps an
+        # existing handler of SIGINT.
+        with ending_signals(interruption.handle, quit_at_once), asyncio.Runner() as runner:
             result = runner.run(interruption.cancelling(make))
     except asyncio.CancelledError:
         interruption.pass_on()
@@ -49,8 +50,6 @@ class _Interruption:
         """Handle a signal, which may arrive between any two steps of the main thread."""
         if number in self._ignored:
             return
-        if number == signal.SIGINT and number in self.came:
-            quit_at_once()
         self.came.append(number)
         if self._cancel is not None:
             self._cancel()

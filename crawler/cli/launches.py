@@ -35,10 +35,10 @@ from crawler.base.disk import make_private_directory, private_opener
 from crawler.base.faults import UserFault
 from crawler.base.same_program import words_of
 from crawler.base.settings.load import SettingsError, settings_from
-from crawler.cli.command_words import flag_words
+from crawler.base.settings.parts import Settings
 from crawler.cli.crawl import add_options, build_settings
 from crawler.cli.exit_codes import Exit, UsageError
-from crawler.cli.options import FLAGS
+from crawler.cli.options import FLAGS, flag_words
 from crawler.engine.seeds import SeedsError, read_urls
 from crawler.job.checkpoint.envelope import EnvelopeError
 from crawler.job.directory import DEMO, LAUNCH_LOG, LAUNCH_SEEDS, JobError, holds_job
@@ -73,23 +73,46 @@ class LaunchError(Exception):
         self.status = status
 
 
+class Launcher:
+    """Starts crawls, one at a time, each in its own process."""
+
+    def __init__(self) -> None:
+        self._one = asyncio.Lock()
+        self._started: list[subprocess.Popen[bytes]] = []
+
+    async def launch(self, job: Path, words: Sequence[str], directory: Path) -> str:
+        """Start ``crawler WORDS`` in a directory, for a job whose own directory exists. Returns the outcome in one
+        line. Raises LaunchError, also if a crawl of the job is running: another one may just have been started."""
+        async with self._one:
+            # ``poll`` lets the system discard the exit codes of ended processes.
+            self._started = [each for each in self._started if each.poll() is None]
+            log = job / LAUNCH_LOG
+            try:
+                if lock_holder(job) is not None:
+                    raise LaunchError("the crawl is running")
+                process = await asyncio.to_thread(_start, words, directory, log)
+            except OSError as error:
+                raise LaunchError(f"cannot start the crawl: {error.filename or ''} {error.strerror}") from error
+            self._started.append(process)
+            return await _outcome(process, job, log)
+
+
 class Launches:
-    """Starts the crawls of ``jobs``, one at a time. New jobs are created below ``new_jobs``, if given, with
-    ``config``."""
+    """Starts the crawls of ``jobs``. New jobs are created below ``new_jobs``, if given, with ``config``."""
 
     def __init__(self, jobs: WatchedJobs, new_jobs: Path | None, config: Path | None) -> None:
         self._jobs = jobs
         self._new_jobs = new_jobs
         self._config = config
-        self._one = asyncio.Lock()
-        self._started: list[subprocess.Popen[bytes]] = []
+        self._launcher = Launcher()
 
     def check_config(self) -> None:
         """Raise UsageError if no new job could be created with ``config``."""
         if self._new_jobs is None or self._config is None:
             return
         try:
-            _check(["https://example.org/", f"--config={self._config.absolute()}", f"--job={self._new_jobs / '.new'}"])
+            config, job = f"--config={self._config.absolute()}", f"--job={self._new_jobs / '.new'}"
+            check_command(["https://example.org/", config, job])
         except LaunchError as error:
             raise UsageError(str(error)) from error
 
@@ -124,8 +147,8 @@ class Launches:
         """Create a job and start its crawl. Raises LaunchError."""
         directory = self._free(name)
         words = ([] if self._config is None else [f"--config={self._config.absolute()}"]) + _words(settings)
-        urls = _checked_seeds(seeds)
-        await asyncio.to_thread(_check, [str(directory / LAUNCH_SEEDS), *words, f"--job={directory}"])
+        urls = checked_seeds(seeds)
+        await asyncio.to_thread(check_command, [str(directory / LAUNCH_SEEDS), *words, f"--job={directory}"])
         return await self._begin(directory, urls, (str(directory / LAUNCH_SEEDS), *words), Path.cwd())
 
     async def resume(self, name: str) -> str:
@@ -135,7 +158,8 @@ class Launches:
         urls, files, gone = command.seeds_of(directory)
         seeds = [*urls, *map(str, files)] or [STDIN]  # the job knows which other seeds it has read
         job = f"--job={directory}"
-        text = await self.launch(directory, ("crawl", *command.words, job, "--", *seeds), Path(command.directory))
+        words = ("crawl", *command.words, job, "--", *seeds)
+        text = await self._launcher.launch(directory, words, Path(command.directory))
         await self._jobs.look()
         return f"{text} One of its seeds files is gone: it continues with the seeds already read." if gone else text
 
@@ -162,7 +186,7 @@ class Launches:
         except SeedsError as error:
             raise LaunchError(str(error)) from error
         try:
-            text = await self.launch(directory, ("crawl", f"--job={directory}", *words), place)
+            text = await self._launcher.launch(directory, ("crawl", f"--job={directory}", *words), place)
         except LaunchError as error:
             if lock_holder(directory) is None and not holds_job(directory):
                 await asyncio.to_thread(shutil.rmtree, directory, ignore_errors=True)
@@ -171,34 +195,24 @@ class Launches:
         await self._jobs.show(directory.name)
         return text
 
-    async def launch(self, job: Path, words: Sequence[str], directory: Path) -> str:
-        """Start ``crawler WORDS`` in a directory, for a job whose own directory exists. Returns the outcome in one
-        line. Raises LaunchError, also if a crawl of the job is running: another one may just have been started."""
-        async with self._one:
-            # ``poll`` lets the system discard the exit codes of ended processes.
-            self._started = [each for each in self._started if each.poll() is None]
-            log = job / LAUNCH_LOG
-            try:
-                if lock_holder(job) is not None:
-                    raise LaunchError("the crawl is running")
-                process = await asyncio.to_thread(_start, words, directory, log)
-            except OSError as error:
-                raise LaunchError(f"cannot start the crawl: {error.filename or ''} {error.strerror}") from error
-            self._started.append(process)
-            return await _outcome(process, job, log)
-
     def _free(self, name: str) -> Path:
         """Return the directory for a new job. Raises LaunchError."""
         if self._new_jobs is None:
             raise LaunchError("start the dashboard with --new-jobs DIR, in which new jobs are created", 403)
-        if _NAME.fullmatch(name) is None:
-            raise LaunchError(
-                "a name has 1 to 64 letters, digits, dots, dashes or underscores; the first is a letter or digit", 400
-            )
+        check_name(name)
         directory = self._new_jobs.absolute() / name
         if directory.exists() or directory.is_symlink():
             raise LaunchError("a directory of that name already exists: choose another name")
         return directory
+
+
+def check_name(name: str) -> None:
+    """Raise LaunchError if a job cannot have that name: with such names, no path leaves the directory of jobs."""
+    if _NAME.fullmatch(name) is None:
+        raise LaunchError(
+            f"a name has 1 to {MOST_NAME} letters, digits, dots, dashes or underscores; the first is a letter or digit",
+            400,
+        )
 
 
 def command_of(directory: Path) -> LastCommand:
@@ -263,7 +277,7 @@ async def _outcome(process: subprocess.Popen[bytes], job: Path, log: Path) -> st
         if code in (Exit.OK, Exit.LIMIT):
             return "It has already ended, or had reached a limit before."
         if code is not None:
-            line = _last_line(log).replace(str(job), job.name)  # the page shows a job's name, not its path
+            line = last_line(log).replace(str(job), job.name)  # the page shows a job's name, not its path
             raise LaunchError(line or f"the crawl ended with code {code} without a message")
         with contextlib.suppress(OSError):
             if lock_holder(job) == process.pid and read_live(job) is not None:
@@ -272,7 +286,7 @@ async def _outcome(process: subprocess.Popen[bytes], job: Path, log: Path) -> st
     return f"It is still starting: see {LAUNCH_LOG} in its directory."
 
 
-def _last_line(log: Path) -> str:
+def last_line(log: Path) -> str:
     """Return the last line that the crawl has written, without the program's name."""
     with contextlib.suppress(OSError):
         lines = log.read_text("utf-8", "replace").strip().splitlines() or [""]
@@ -308,7 +322,7 @@ def _words(settings: Mapping[str, Any]) -> list[str]:
     return words
 
 
-def _checked_seeds(seeds: Sequence[str]) -> list[str]:
+def checked_seeds(seeds: Sequence[str]) -> list[str]:
     """Return the seeds without surrounding whitespace. Raises LaunchError."""
     canonicaliser = Canonicaliser(())
     for seed in seeds:
@@ -319,12 +333,12 @@ def _checked_seeds(seeds: Sequence[str]) -> list[str]:
     return [seed.strip() for seed in seeds]
 
 
-def _check(words: Sequence[str]) -> None:
-    """Check the command of a new crawl, as the crawl itself will. Raises LaunchError."""
+def check_command(words: Sequence[str]) -> Settings:
+    """Check the command of a new crawl, as the crawl itself will, and return its settings. Raises LaunchError."""
     parser = _Parser(prog="crawler crawl", add_help=False)
     add_options(parser)
     try:
-        build_settings(parser.parse_args(list(words)))
+        return build_settings(parser.parse_args(list(words)))
     except UserFault as error:
         raise LaunchError(" ".join(str(error).split()), 400) from error
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from crawler.base.settings.leaving import secret_reference
 from crawler.base.settings.load import Source, check_tables, nearest, one_table_each
 from crawler.base.settings.parts import (
     EMBEDDED,
@@ -232,11 +233,13 @@ def add_flags(group: argparse._ActionsContainer, *flags: str) -> None:
         group.add_argument(flag, **{"default": argparse.SUPPRESS, **FLAGS[flag][2]})
 
 
-def add_printing(parser: argparse.ArgumentParser) -> None:
-    """Add the flags that choose what a run prints."""
-    shown = parser.add_argument_group("terminal output").add_mutually_exclusive_group()
+def add_printing(parser: argparse.ArgumentParser) -> argparse._ArgumentGroup:
+    """Add the flags that choose what a run prints, and return their group."""
+    group = parser.add_argument_group("terminal output")
+    shown = group.add_mutually_exclusive_group()
     shown.add_argument("--quiet", action="store_true", help="no progress, only warnings and errors")
     shown.add_argument("--progress", action="store_true", help="show the live view even without a terminal")
+    return group
 
 
 def add_crawl_options(parser: argparse.ArgumentParser, *, job: Path | None = DEFAULT_JOB) -> None:
@@ -270,7 +273,9 @@ def add_crawl_options(parser: argparse.ArgumentParser, *, job: Path | None = DEF
             group.add_argument(
                 "--keep-open", action="store_true", help="keep the live page open after the run until Ctrl-C"
             )
-    add_printing(parser)
+    add_printing(parser).add_argument(
+        "--json", action="store_true", help="print the result or the error as one JSON object on standard output"
+    )
 
 
 def whole_number(text: str) -> int:
@@ -307,17 +312,6 @@ def settings_tables(
         else:
             del given["--output"]  # it does not choose outputs to keep
     return lay_flags_over(arguments.config, given, read, giver)
-
-
-def given_flag(arguments: argparse.Namespace, place: tuple[str, str], giver: Giver) -> str | None:
-    """Return the flag that set the table's key, as it was given; None if none did."""
-    for flag, (table, key, _) in FLAGS.items():
-        name = flag.removeprefix("--")
-        if (table, key) == place and name.replace("-", "_") in vars(arguments):
-            if giver is not COMMAND_LINE:
-                return giver.of_flag(flag)
-            return f"--no-{name}" if getattr(arguments, name.replace("-", "_")) is False else flag
-    return None
 
 
 def lay_flags_over(
@@ -362,3 +356,32 @@ def _read(path: Path, read: Callable[[Path], bytes]) -> tuple[MutableTables, str
         raise UsageError(f"configuration file {path}: {error}") from error
     check_tables(tables, FileSource(f"configuration file {path}", text, {}))
     return one_table_each(tables), text
+
+
+# -- the command line of a crawl, as words that start it again ---------------------------------------------------------
+
+
+def words_of(arguments: argparse.Namespace) -> tuple[str, ...]:
+    """Return the given flags as words of a command line, without the flag for the job's directory, and without the URL
+    of a webhook (which may be a secret) unless it is a reference."""
+    given = vars(arguments)
+    words = list[str]()
+    for flag, (_, _, options) in FLAGS.items():
+        name = flag.removeprefix("--").replace("-", "_")
+        if name in given and (flag != "--notify" or secret_reference(given[name]) is not None):
+            words += flag_words(flag, given[name], options)
+    words += [f"--{name}={given[name]}" for name in ("config", "parquet") if given.get(name) is not None]
+    return tuple(words)
+
+
+def flag_words(flag: str, value: Any, options: Mapping[str, Any]) -> list[str]:
+    """Return the words for a flag with this value. ``options`` are those of the flag in ``FLAGS``."""
+    match options.get("action"):
+        case "store_true":
+            return [flag] if value else []
+        case "append":
+            return [f"{flag}={each}" for each in value]
+    if flag == "--output":
+        value = ",".join(name for name in value if name != STDOUT)
+        return [f"{flag}={value}"] if value else []
+    return [f"{flag}={value}"]

@@ -9,6 +9,7 @@ import logging
 import os
 import secrets
 import sys
+from collections.abc import Coroutine
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,19 +20,19 @@ from crawler.base.carrier.local_server import LocalServer
 from crawler.base.carrier.memory_carrier import MemoryCarrier
 from crawler.base.carrier.open_carrier import open_carrier
 from crawler.base.carrier.verbs import Carrier
-from crawler.base.clock import SteadyClock
+from crawler.base.clock import SteadyClock, boot_time
 from crawler.base.disk import RealDisk, private_opener
 from crawler.base.same_program import words_of
 from crawler.base.say import say
 from crawler.base.settings.live import merge
 from crawler.base.settings.load import as_tables
-from crawler.base.settings.parts import Settings
+from crawler.base.settings.parts import DashboardSettings, Settings
+from crawler.cli.browser import open_in_browser
 from crawler.cli.exit_codes import Exit, FailedError, UsageError
 from crawler.cli.named_seeds import NamedSeeds
 from crawler.cli.options import STDOUT
-from crawler.cli.reporting import report_end, shown_run, way_on, write_after
+from crawler.cli.reporting import finish, report_end, shown_run, way_on
 from crawler.cluster.agreement import check_present, joined, keep_present, shared_tables
-from crawler.cluster.claims import boot_time
 from crawler.cluster.crawl_directory import partitions_of
 from crawler.cluster.drain_file import is_asked
 from crawler.cluster.settings_file import keep_settings
@@ -46,14 +47,21 @@ from crawler.job.bucket.ownership import has_last_word, read_here
 from crawler.job.crawl_file import CrawlFile, partition_directories
 from crawler.job.job_lock import JobLock
 from crawler.job.metrics.pooled_stats import ABSENT, ELSEWHERE
-from crawler.service.bucket_run import bucket_of
+from crawler.service.background import background
 from crawler.service.crawl_progress import CrawlProgress
+from crawler.service.dashboard.server import Dashboard
+from crawler.service.dashboard.token import TOKEN, access_of, keep_token, spoken_of
 from crawler.service.ending_signals import stopping_signals
 from crawler.service.facade import Result
 from crawler.service.file_limit import check_files
+from crawler.service.file_source import source_of
+from crawler.service.job_survey import UNREADABLE
 from crawler.service.notices import Notices
+from crawler.service.opening import bucket_of
 from crawler.service.progress.supervisor import environment_of_another, keep_reporting
 from crawler.service.reloading import Configuration, ConfigurationError
+from crawler.service.shown_source import ShownSource
+from crawler.service.source import INTERVAL
 
 if TYPE_CHECKING:
     from crawler.service.progress.live_line import Progress
@@ -70,11 +78,8 @@ def _check_possible(arguments: argparse.Namespace, settings: Settings) -> None:
     partitions = settings.partitions
     if STDOUT in getattr(arguments, "output", ()):
         raise UsageError("--output -: several processes cannot write records to standard output: read the files")
-    if getattr(arguments, "open", False) or getattr(arguments, "keep_open", False) or settings.dashboard.listen:
-        raise UsageError(
-            "a partitioned crawl serves no live page itself: leave out --dashboard, --open and --keep-open, and "
-            f"watch it with `crawler dashboard {arguments.job}`"
-        )
+    if getattr(arguments, "keep_open", False):
+        raise UsageError(f"--keep-open: leave it out, and use `crawler dashboard {arguments.job}` after the crawl")
     is_stored = settings.crawl.store is not None or read_here(arguments.job) is not None
     if partitions.engine is not None and partitions.crawl is None and not is_stored:
         raise UsageError("--engine needs --crawl NAME: several crawls may share an engine")
@@ -86,7 +91,8 @@ def run_partitioned(arguments: argparse.Namespace, configuration: Configuration,
     directory: Path = arguments.job
     with shown_run(arguments, "what carries the crawl") as view:
         check_files(partitions_of(directory, configuration.settings))
-        outcome, stats = asyncio.run(_notified(directory, configuration, seeds, view))
+        shown = _shown(arguments, configuration.settings.dashboard, view)
+        outcome, stats = asyncio.run(_notified(directory, configuration, seeds, view, shown))
     if outcome.reason is Stop.FINISHED and not stats and not arguments.quiet:
         say(sys.stderr, "the crawl has ended: its partitions are in other directories")
     # A worker in another directory may have fetched the seeds, and may own all partitions that had them.
@@ -96,8 +102,8 @@ def run_partitioned(arguments: argparse.Namespace, configuration: Configuration,
     fail_on_limit = configuration.settings.crawl.fail_on_limit
     code = report_end(result, directory, arguments.quiet, fail_on_limit, outcome.drained)
     if code in (Exit.OK, Exit.INTERRUPTED) and _has_last_word(directory, configuration.settings):
-        return Exit.FAILED
-    return write_after(arguments, configuration.settings, code) if stats else code
+        code = Exit.FAILED
+    return finish(arguments, configuration.settings, result, code)
 
 
 def _has_last_word(directory: Path, settings: Settings) -> bool:
@@ -109,12 +115,45 @@ def _has_last_word(directory: Path, settings: Settings) -> bool:
         return True  # each worker has reported it
 
 
+async def _shown(arguments: argparse.Namespace, settings: DashboardSettings, view: Progress | None) -> None:
+    """Serve the dashboard, if it is wanted, from the files of the crawl, until cancelled."""
+    directory: Path = arguments.job
+    if settings.listen is None:
+        return
+    try:
+        while not partition_directories(directory):  # noqa: ASYNC110, another process creates them
+            await asyncio.sleep(INTERVAL)
+        source, access = await asyncio.to_thread(source_of, directory, SteadyClock()), access_of(settings, directory)
+        keep_token(settings, directory, access.token)
+        is_asked = asyncio.Event()
+        is_asked.set()
+        async with contextlib.aclosing(ShownSource(source, {"token_file": TOKEN})) as page:
+            board = Dashboard(settings, page.feed, page.routes, access)
+            address = await board.start()
+            if view is not None:
+                view.say(spoken_of(settings, access, address))
+            if arguments.open:
+                open_in_browser(access.link(address), directory)
+            try:
+                await page.keep(is_asked)
+            finally:
+                source.take(await asyncio.to_thread(source.read))  # how it ended
+                await board.stop()
+    except UNREADABLE as error:
+        log.warning("the dashboard cannot be served: %s; `crawler dashboard %s` serves it too", error, directory)
+
+
 async def _notified(
-    directory: Path, configuration: Configuration, seeds: NamedSeeds, view: Progress | None
+    directory: Path,
+    configuration: Configuration,
+    seeds: NamedSeeds,
+    view: Progress | None,
+    shown: Coroutine[Any, Any, None],
 ) -> tuple[Outcome, dict[str, Any]]:
-    """Run the crawl with notices. Raises UsageError and FailedError if a worker has failed for good."""
+    """Run the crawl with notices, and ``shown`` meanwhile. Raises UsageError and FailedError if a worker has failed for
+    good."""
     notices = Notices(configuration.settings.notify, directory, SteadyClock())
-    async with notices.delivering():
+    async with notices.delivering(), background(shown):
         outcome, stats = await _whole(directory, configuration, seeds, view, notices)
         if (failed := outcome.failed) is not None:
             if failed.final:

@@ -15,8 +15,7 @@ from crawler.cli.interruptible import run_interruptible
 from crawler.inspect.crawl_partitions import crawl_partitions, holds_any
 from crawler.job.inbox import Inbox
 from crawler.job.job_lock import lock_holder
-from crawler.service.command_files import give_command
-from crawler.service.commands import NOT_RUNNING, Command, Refusal, Refused, Reloaded
+from crawler.service.commands import NOT_RUNNING, Command, Refusal, Refused, Reloaded, give_command
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:

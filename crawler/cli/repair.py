@@ -11,11 +11,9 @@ from crawler.base.figures import counted
 from crawler.base.settings.load import SettingsError
 from crawler.cli.damaged_job import failed
 from crawler.cli.exit_codes import Exit
-from crawler.cli.integrity_text import change_text, finding_text
 from crawler.inspect.crawl_partitions import Partition, holds_crawl
-from crawler.inspect.integrity.change import Change
-from crawler.inspect.integrity.crawl_repairer import repair_crawl
-from crawler.inspect.integrity.finding import is_fault
+from crawler.inspect.integrity.finding import Change
+from crawler.inspect.integrity.repairer import repair_crawl
 from crawler.job.stored_errors import DAMAGE
 
 
@@ -37,12 +35,12 @@ def run(arguments: argparse.Namespace) -> int:
     def tell(partition: Partition, change: Change) -> None:
         changes.append((partition, change))
         if not arguments.json:
-            print(f"{partition.directory}: {change_text(change)}", flush=True)
+            print(f"{partition.directory}: {change.text}", flush=True)
 
     try:
         done, left = repair_crawl(directory, SteadyClock()(), tell)
     except (SettingsError, *DAMAGE) as error:
-        return failed(directory, f"cannot be repaired: {error}", as_json=arguments.json)
+        raise failed(directory, f"cannot be repaired: {error}") from error
     repaired = sum(not each.was_whole for each in done)
     if arguments.json:
         told = {
@@ -53,10 +51,10 @@ def run(arguments: argparse.Namespace) -> int:
         print(json.dumps(told, indent=2))
     else:
         for partition, finding in left:
-            print(f"{partition.directory}: still wrong: {finding_text(finding)}")
+            print(f"{partition.directory}: still wrong: {finding.text}")
         if holds_crawl(directory):
             whole = "whole, " if not left else ""
             print(f"{directory}: {whole}{repaired} of {counted(len(done), 'partition')} had to be repaired")
         elif not repaired:
             print(f"{directory}: whole, nothing was changed")
-    return Exit.FAILED if any(is_fault(finding) for _, finding in left) else Exit.OK
+    return Exit.FAILED if any(finding.is_fault for _, finding in left) else Exit.OK

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from crawler.base.carrier.verbs import CarrierError
 from crawler.base.disk import DisplacedError, private_opener
 from crawler.base.faults import UserFault
-from crawler.base.say import say
+from crawler.base.say import say, say_json
 from crawler.base.settings.load import Source
 from crawler.base.settings.parts import HookSettings, Settings
 from crawler.cli.damaged_job import changing, job_error_text
@@ -80,13 +80,16 @@ def writes_after(arguments: argparse.Namespace, settings: Settings) -> bool:
     return arguments.parquet is not None or "wacz" in settings.output.keep
 
 
-def write_after(arguments: argparse.Namespace, settings: Settings, code: int) -> int:
-    """Write the exports when a run has ended, and return the exit code of a run that would end with ``code``."""
-    if not writes_after(arguments, settings):
-        return code
-    from crawler.cli import after_run  # noqa: PLC0415, most crawls write no exports
+def finish(arguments: argparse.Namespace, settings: Settings, result: Result, code: int) -> int:
+    """Write the exports and the JSON object, if wanted, when a run has ended. Returns the exit code of a run that would
+    end with ``code``."""
+    if result.stats and writes_after(arguments, settings):
+        from crawler.cli import after_run  # noqa: PLC0415, most crawls write no exports
 
-    return after_run.write(arguments.job, settings, arguments.parquet, code, quiet=arguments.quiet)
+        code = after_run.write(arguments.job, settings, arguments.parquet, code, quiet=arguments.quiet)
+    if arguments.json:
+        say_json({"job": str(arguments.job), "exit": int(code), "error": result.no_seed, **result.stats})
+    return code
 
 
 @contextlib.contextmanager

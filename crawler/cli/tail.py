@@ -13,8 +13,8 @@ from crawler.cli.exit_codes import Exit
 from crawler.cli.options import add_allowed, whole_number
 from crawler.cli.subject import add_subject, directory_of
 from crawler.inspect.crawl_tail import tail_of
-from crawler.inspect.export.final_records import once_known
 from crawler.inspect.export.refused import refuses
+from crawler.inspect.record_stream import once_known
 from crawler.job.output.changes import Change
 from crawler.job.records import Outcome
 

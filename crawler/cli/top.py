@@ -23,7 +23,7 @@ from crawler.service.progress.top_view import screen
 from crawler.service.source import INTERVAL, Source
 
 _HOSTS_EVERY = 5  # refreshes per refresh of the hosts, which opens the store
-_HOSTS = HostsAsked("failed", limit=100)
+_HOSTS = HostsAsked("work", limit=100)
 _PLAIN_WIDTH = 160  # characters, without a terminal
 _PLAIN_HEIGHT = 50
 

@@ -7,10 +7,8 @@ import json
 
 from crawler.cli.damaged_job import guarded
 from crawler.cli.exit_codes import Exit
-from crawler.cli.integrity_text import finding_text
 from crawler.cli.subject import add_subject, directory_of
 from crawler.inspect.integrity.crawl_verifier import verify_crawl
-from crawler.inspect.integrity.finding import is_fault
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -23,15 +21,15 @@ def run(arguments: argparse.Namespace) -> int:
     directory = directory_of(arguments, "run `crawler verify DIR` there: each checks the partitions in its directory")
     if arguments.json:
         found = list(verify_crawl(directory))
-        whole = not any(is_fault(finding) for _, finding in found)
+        whole = not any(finding.is_fault for _, finding in found)
         findings = [finding.as_json() | partition.as_json for partition, finding in found]
         print(json.dumps({"whole": whole, "findings": findings}, indent=2))
         return Exit.OK if whole else Exit.FAILED
     faults = mending = 0
     for partition, finding in verify_crawl(directory):
-        print(f"{partition.directory}: {finding_text(finding)}")
-        faults += is_fault(finding)
-        mending += not is_fault(finding)
+        print(f"{partition.directory}: {finding.text}")
+        faults += finding.is_fault
+        mending += not finding.is_fault
     if faults:
         return Exit.FAILED
     print(f"{directory}: whole{', once the next run has repaired this' if mending else ''}")

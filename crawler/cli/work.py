@@ -23,7 +23,7 @@ from msgspec.structs import replace
 
 from crawler.base.carrier.open_carrier import open_carrier
 from crawler.base.carrier.verbs import Carrier, CarrierError, CarrierRefusedError
-from crawler.base.clock import SteadyClock
+from crawler.base.clock import SteadyClock, boot_time
 from crawler.base.disk import RealDisk
 from crawler.base.figures import duration
 from crawler.base.parent_death import end_with_parent
@@ -47,7 +47,6 @@ from crawler.cluster.agreement import (
     settings_of_crawl,
     usable,
 )
-from crawler.cluster.claims import boot_time
 from crawler.cluster.drain_file import at_work, is_asked
 from crawler.cluster.member import Member
 from crawler.cluster.member_options import MemberResult
@@ -69,10 +68,10 @@ from crawler.job.receiving import ForeignPartitionError
 from crawler.job.store.rocks import StoreDamagedError
 from crawler.job.stored_errors import DAMAGE
 from crawler.seen.filters import NoMemoryError
-from crawler.service.bucket_run import bucket_of
 from crawler.service.ending_signals import stopping_signals
 from crawler.service.facade import Result
 from crawler.service.notices import Notices
+from crawler.service.opening import bucket_of
 from crawler.service.progress.ending import left_over
 from crawler.service.progress.supervisor import keep_reporting
 from crawler.service.reloading import ConfigurationError
@@ -92,7 +91,7 @@ _OWN = {
 }
 _OF_WHOLE = (
     ("crawl", ("scope", "hops_outside", "order", "max_pages", "max_depth")),
-    ("politeness", ("host_key", "address_delay")),
+    ("politeness", ("host_key",)),
     ("recrawl", ("enabled",)),
 )
 _REFUSED = (BucketError, CarrierRefusedError, SeedsError, SettingsError, UsageError)
@@ -140,7 +139,7 @@ def run(arguments: argparse.Namespace) -> int:
         # The crawl's time limit and rate are enforced elsewhere; values given here apply to this worker only.
         arguments.beneath.get("crawl", {}).pop("max_time", None)
         rate = arguments.beneath.get("politeness", {}).pop("rate", None)
-        settings, _ = build_settings(arguments)
+        settings = build_settings(arguments)
         _check_whole(settings, arguments.beneath)
         result, drained = asyncio.run(_by_hand(arguments, settings, rate, tables, view))
     if not result.stats and not arguments.quiet:

@@ -2,7 +2,7 @@
 
     claimed       held for 10 seconds; renewed every 3
     half over     5 seconds after the start of the last renewal, no new request may start. This is measured by
-                  CLOCK_BOOTTIME, which keeps counting while the process is stopped or the machine sleeps, and checked
+                  ``boot_time``, which keeps counting while the process is stopped or the machine sleeps, and checked
                   before each request, so a process that wakes up late notices before it does anything else
     renewed       requests start again
     refused       the carrier knows another epoch, or has lost all state: no request starts, and the partition is
@@ -17,12 +17,12 @@ from __future__ import annotations
 
 import asyncio
 import math
-import time
 from collections.abc import Callable, Iterable
 
 from msgspec import Struct
 
 from crawler.base.carrier.verbs import CarrierError
+from crawler.base.clock import boot_time
 from crawler.cluster.reach import Reach
 
 HELD = 10.0  # seconds that a claim lasts
@@ -30,11 +30,6 @@ RENEWED = 3.0  # seconds between two renewals
 AGAIN = 0.5  # seconds until the next try after a failure
 ASKED = 5.0  # seconds after the start of a renewal during which requests may start
 _AT_ONCE = 16  # concurrent calls
-
-
-def boot_time() -> float:
-    """Return the seconds since the machine booted, including time asleep and time while this process was stopped."""
-    return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
 class Claim(Struct):

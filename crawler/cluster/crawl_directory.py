@@ -106,11 +106,11 @@ def check_gaps(crawl: CrawlFile, settings: Settings) -> None:
     if crawl.partitions == 1:
         return
     politeness = settings.politeness
-    if politeness.host_key == "address" or politeness.address_delay is not None:
-        key = "address_delay" if politeness.address_delay is not None else 'host_key = "address"'
+    if politeness.host_key == "address":
         raise JobError(
-            f"politeness.{key} cannot hold over {crawl.partitions} partitions, because hosts of one address may be in "
-            "several: leave it out, name such hosts in a group of [[site]], or crawl without --partitions"
+            f'politeness.host_key = "address" cannot hold over {crawl.partitions} partitions, because hosts of one '
+            "address may be in several: leave it out, name such hosts in a group of [[site]], or crawl without "
+            "--partitions"
         )
     if politeness.host_key == "domain" and crawl.by_host:
         raise JobError(

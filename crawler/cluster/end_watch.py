@@ -12,7 +12,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 
 from crawler.base import entropy
-from crawler.base.carrier.verbs import CRAWL, START, CarrierError
+from crawler.base.carrier.verbs import CRAWL, START, CarrierError, decoded, encoded
 from crawler.cluster.claims import Ownership, name_of, names_of
 from crawler.cluster.open_partition import OpenPartition
 from crawler.cluster.reach import Reach
@@ -21,9 +21,6 @@ from crawler.job.partition.end_rounds import (
     EndRounds,
     Look,
     Status,
-    decode_announcement,
-    decode_status,
-    encode,
 )
 
 END = "end"  # the value of the announcement
@@ -94,7 +91,7 @@ class EndWatch:
 
     async def _told(self) -> Announcement | None:
         (value,) = await self._reach.call(self._reach.carrier.get([CRAWL], END))
-        return decode_announcement(value)
+        return decoded(value, Announcement)
 
     def _is_over(self, told: Announcement, *, news: bool) -> bool:
         """Return True if the announcement ends the partitions open here. A process without partitions trusts only
@@ -137,7 +134,7 @@ class EndWatch:
         async with self._telling:
             self._words += 1
             order = status.epoch, self._words
-            await self._reach.call(self._reach.carrier.put(name_of(number), {STATUS: encode(status)}, order))
+            await self._reach.call(self._reach.carrier.put(name_of(number), {STATUS: encoded(status)}, order))
 
     async def _coordinate(self, told: Announcement | None) -> bool:
         """Take the next step of the rounds. Returns True if a step was taken."""
@@ -157,9 +154,9 @@ class EndWatch:
         look = rounds.look(statuses, lasts)
         announcement = rounds.announcement
         if announcement != told:
-            await call(carrier.put(CRAWL, {END: encode(announcement)}))
+            await call(carrier.put(CRAWL, {END: encoded(announcement)}))
         return look in (Look.AGAIN, Look.ENDED)
 
     async def _statuses(self) -> list[Status | None]:
         names = names_of(range(self._partitions))
-        return [decode_status(value) for value in await self._reach.call(self._reach.carrier.get(names, STATUS))]
+        return [decoded(value, Status) for value in await self._reach.call(self._reach.carrier.get(names, STATUS))]

@@ -11,8 +11,8 @@ from typing import Any, Self
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from crawler.base.clock import boot_time
 from crawler.base.settings.parts import Settings, SiteGroups
-from crawler.cluster.claims import boot_time
 from crawler.cluster.stored_partitions import StoredPartitions
 from crawler.engine.lifecycle import Stop
 from crawler.engine.loop_lag import LoopLag

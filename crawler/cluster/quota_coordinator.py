@@ -47,7 +47,7 @@ class _Account:
     """The allowance of a partition that is open here."""
 
     def __init__(self, partition: OpenPartition) -> None:
-        """Load the stored allowance. Raises OSError, QuotaError."""
+        """Load the stored allowance. Raises OSError, JournalError."""
         self.partition = partition
         stored = partition.job.store.get(Family.META, _OWN)
         self.quota = PartitionQuota(Allowance() if stored is None else decode_allowance(stored))
@@ -106,7 +106,7 @@ class _Till:
     """The coordinator and the partition whose job stores its state."""
 
     def __init__(self, partition: OpenPartition, limit: int, partitions: int) -> None:
-        """Load the stored grants. Raises OSError, QuotaError."""
+        """Load the stored grants. Raises OSError, JournalError."""
         self.partition = partition
         end = _GRANTED + b"\xff"
         rows = partition.job.store.rows(Family.META, _GRANTED, end)
@@ -163,7 +163,7 @@ class QuotaCoordinator:
             account.told = None
 
     async def keep(self) -> None:
-        """Request, grant and give back until cancelled. Raises OSError, QuotaError."""
+        """Request, grant and give back until cancelled. Raises OSError, JournalError."""
         if self._limit is None:
             return
         working = dict[object, asyncio.Task[None]]()

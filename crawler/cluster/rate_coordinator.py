@@ -13,7 +13,7 @@ from collections.abc import Callable
 from math import inf
 
 from crawler.base import entropy
-from crawler.base.carrier.verbs import CRAWL, CarrierError
+from crawler.base.carrier.verbs import CRAWL, CarrierError, decoded, encoded
 from crawler.cluster.claims import Ownership
 from crawler.cluster.reach import Backoff, Reach
 from crawler.cluster.seats import Seats
@@ -23,9 +23,6 @@ from crawler.job.partition.rate_shares import (
     Lender,
     Shares,
     Wish,
-    decode_shares,
-    decode_wish,
-    encode,
     wanted,
 )
 
@@ -90,14 +87,14 @@ class RateCoordinator:
         now, seat = self._boottime(), self._seats.mine
         if seat is not None:
             wants = self._demand.wanted(0.0 if self._lent is None else self._lent.share)
-            await call(carrier.put(seat, {RATE: encode(borrowing.wish(wants, now))}))
+            await call(carrier.put(seat, {RATE: encoded(borrowing.wish(wants, now))}))
         (said,) = await call(carrier.get([CRAWL], RATE))
-        shares = decode_shares(said)
+        shares = decoded(said, Shares)
         if await self._lends(shares):
-            wishes = [decode_wish(value) for value in await call(carrier.get(self._seats.names, RATE))]
+            wishes = [decoded(value, Wish) for value in await call(carrier.get(self._seats.names, RATE))]
             shares = self._answered([wish for wish in wishes if wish is not None], shares, a_second)
             if shares is not None:
-                await call(carrier.put(CRAWL, {RATE: encode(shares)}))
+                await call(carrier.put(CRAWL, {RATE: encoded(shares)}))
         if shares is not None and borrowing.hear(shares) and self._lent is not None:
             self._lend(self._lent)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 
@@ -12,7 +13,6 @@ from crawler.engine.loop_lag import LoopLag
 from crawler.engine.outage_detector import OutageDetector
 from crawler.engine.reading import Reading
 from crawler.engine.rendering.renderer import Renderer
-from crawler.engine.said_once import SaidOnce
 from crawler.engine.slots import Slots
 from crawler.engine.turns import Turns
 from crawler.engine.user_code import UserCode
@@ -22,6 +22,37 @@ from crawler.frontier.request_outcome import RequestOutcome
 from crawler.web.extract.text_pool import Texts
 from crawler.web.fetch import Fetches
 from crawler.web.parsing.pages import PageParser
+
+log = logging.getLogger("crawler")
+
+
+class SaidOnce:
+    """Logs messages that are true for several runs of a worker, such as a full disk, only once."""
+
+    def __init__(self) -> None:
+        self._of: dict[str, set[object]] = {}
+
+    def say(self, line: str, who: object) -> None:
+        """Record that the message applies to ``who``, and log it unless it already applies to another run."""
+        if line not in self._of:
+            log.warning("%s", line)
+        self._of.setdefault(line, set()).add(who)
+
+    def over(self, line: str, who: object) -> bool:
+        """Record that the message no longer holds for ``who``. Returns whether this was the last run for which
+        it held."""
+        of = self._of.get(line, set())
+        if who not in of:
+            return False
+        of.remove(who)
+        if not of:
+            del self._of[line]
+        return not of
+
+    def leave(self, who: object) -> None:
+        """Remove all messages of ``who``: the run is over."""
+        for line in list(self._of):
+            self.over(line, who)
 
 
 class Capacity(Struct, frozen=True):

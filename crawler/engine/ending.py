@@ -17,32 +17,25 @@ is over.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Protocol
+from collections.abc import Callable
 
 from crawler.engine.membership import Membership
 from crawler.job.job import Job
-
-
-class Inlet(Protocol):
-    """A source of URLs from outside."""
-
-    def waiting(self) -> Sequence[str]:
-        """Return the names of the files that still hold URLs."""
 
 
 class Ending:
     """Decides the end of one crawl. ``seeds_read`` becomes true once all seeds are admitted."""
 
     def __init__(
-        self, job: Job, inbox: Inlet, *, finite: bool, endless: bool, member: Membership | None = None
+        self, job: Job, waiting: Callable[[], object], *, finite: bool, endless: bool, member: Membership | None = None
     ) -> None:
-        """``finite``: the seeds end, so they are all read even if a limit is reached first. ``endless``: the crawl
-        keeps revisiting its pages. ``member``: the membership of a partition."""
+        """``waiting()``: whether the inbox still holds URLs. ``finite``: the seeds end, so they are all read even if a
+        limit is reached first. ``endless``: the crawl keeps revisiting its pages. ``member``: the membership of a
+        partition."""
         self.seeds_read = False
         self.endless = endless
         self._job = job
-        self._inbox = inbox
+        self._waiting = waiting
         self._finite = finite
         self._member = member
 
@@ -56,7 +49,7 @@ class Ending:
             and not job.doubted
             and not job.left_out.left
             and job.blocked is None
-            and not self._inbox.waiting()
+            and not self._waiting()
             and (self._member is None or self._member.is_sent())
         )
 

@@ -79,12 +79,20 @@ class Injector:
         of URLs that the seen-set had reported as seen by mistake. Raises OSError."""
         left, named = self._job.doubted, 0
         while left > 0:
-            await self._turns.turn(bulk=True)
-            await self._job.room()
+            await self._turn()
             decided = self._job.decide(_DECIDED, self._clock())
             left -= decided.looked_up or left
             named += decided.named
         return named
+
+    async def _turn(self) -> None:
+        """Wait until a transaction of bulk work may start."""
+        await self._turns.turn(bulk=True)
+        await self._job.room()
+
+    async def _make_durable(self) -> None:
+        await self._job.room()
+        await self._job.promise()
 
     async def look_up(self, known: Found) -> int:
         """Admit user-named URLs that the seen-set reported as seen by mistake. They are detected in the journal, which
@@ -196,8 +204,7 @@ class Injector:
         scope, as a seed does. Returns the counts. Raises OSError."""
         answer, known = Answer(), list[Canonical]()
         for start in range(0, len(urls), _STEP):
-            await self._turns.turn(bulk=True)
-            await self._job.room()
+            await self._turn()
             added = self._discovery.added(urls[start : start + _STEP], seed=seed)
             known += self._job.called_seen(added.inside)
             new = self._job.admit(Found(added.inside, 0, seed=seed, priority=priority))
@@ -207,8 +214,7 @@ class Injector:
             self._wake()
             await asyncio.sleep(0)
         missed = await self.look_up(Found(known, 0, seed=seed, priority=priority))
-        await self._job.room()
-        await self._job.promise()
+        await self._make_durable()
         return answer + Answer(missed, -missed)
 
     async def _put_back(self, url_batch: UrlBatch) -> Answer:
@@ -225,14 +231,12 @@ class Injector:
         while done < len(url_batch.again):
             part = url_batch.again[done : done + _STEP]
             done += len(part)
-            await self._turns.turn(bulk=True)
-            await job.room()
+            await self._turn()
             queued = job.put_back(url_batch.name, part, done, pending, url_batch.priority)
             answer += Answer(queued, len(part) - queued)
             self._wake()
             await asyncio.sleep(0)
-        await job.room()
-        await job.promise()
+        await self._make_durable()
         return answer
 
     async def _change_class(self, url_batch: UrlBatch) -> Answer:
@@ -243,11 +247,9 @@ class Injector:
             return Answer()
         more = True
         while more:
-            await self._turns.turn(bulk=True)
-            await job.room()
+            await self._turn()
             more = job.change_hosts(partial(self._reclassing.step, url_batch.name, pattern, priority))
             self._wake()
             await asyncio.sleep(0)
-        await job.room()
-        await job.promise()
+        await self._make_durable()
         return Answer(self._reclassing.moved(url_batch.name))

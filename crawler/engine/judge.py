@@ -3,11 +3,13 @@ decision out."""
 
 from __future__ import annotations
 
+from datetime import UTC
+from email.utils import parsedate_to_datetime
+
 import mmh3
 from msgspec.structs import replace
 
 from crawler.base.settings.parts import RetrySettings
-from crawler.engine.retry_after import parse_retry_after
 from crawler.frontier.entry import Entry
 from crawler.frontier.lease import Retry
 from crawler.frontier.page import Answer, validator
@@ -63,7 +65,7 @@ def judge(entry: Entry, result: Response | Failure, now: float, settings: RetryS
         spent = again.throttled >= tries_of(FailureClass.THROTTLED, settings)
         return Throttled(again, record if spent else None, request)
     if request.failure is not None and entry.tries + 1 < tries_of(request.failure, settings):
-        return _again(entry, request, request.failure, settings)
+        return _again(entry, request, settings)
     if result.location is not None:
         return Draft(record, request, location=result.location)
     if result.status == PAYMENT:
@@ -127,12 +129,12 @@ def _judge_failure(entry: Entry, failure: Failure, now: float, settings: RetrySe
         return Retry(entry, proxy_wait(settings, entry.href), request)  # not counted as a try: no server was asked
     if entry.tries + 1 < tries_of(failed_as, settings):
         entry = entry._replace(cut=None if failure.partial is None else failure.partial.truncated)
-        return _again(entry, request, failed_as, settings)
+        return _again(entry, request, settings)
     outcome = Outcome.EXCLUDED if failure.kind.excluded else Outcome.FAILED
     return Draft(PageRecord(entry, outcome, now, error=failure.error), request)
 
 
-def _again(entry: Entry, request: RequestOutcome, failed_as: FailureClass, settings: RetrySettings) -> Retry:
+def _again(entry: Entry, request: RequestOutcome, settings: RetrySettings) -> Retry:
     again = entry._replace(tries=entry.tries + 1)
     return Retry(again, retry_wait(again.tries, settings, entry.href), request)
 
@@ -177,3 +179,30 @@ def as_not_found(answer: Answer) -> Answer:
     return replace(
         answer, fingerprint=mmh3.hash_bytes(b"soft404\n" + answer.fingerprint), etag=None, last_modified=None
     )
+
+
+def parse_retry_after(text: str | None, now: float, sent: str | None = None) -> float | None:
+    """Return the seconds to wait from a Retry-After header, or None if it is not valid.
+
+    The value is a number of seconds or an HTTP date (RFC 9110, 10.2.3). A date is compared with the date of the answer
+    (``sent``), which uses the server's clock too, because ours may be off."""
+    if text is None:
+        return None
+    text = text.strip()
+    if text.isascii() and text.isdigit():
+        # This exceeds any limit. Parsing a hostile header with int() would be slow, and with float() infinite.
+        return float(text) if len(text) < 12 else 1e12
+    until = _moment(text)
+    if until is None:
+        return None
+    begin = None if sent is None else _moment(sent)
+    return max(0.0, until - (now if begin is None else begin))
+
+
+def _moment(text: str) -> float | None:
+    """Return an HTTP date in seconds since 1970, or None if it is not valid."""
+    try:
+        moment = parsedate_to_datetime(text)
+        return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+    except (ValueError, OverflowError):
+        return None

@@ -13,8 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 from crawler.base.kv import Family
-from crawler.engine.stored_body import decoded_body
-from crawler.inspect.export.kept_parts import KeptParts, place_of
+from crawler.engine.keepers import decoded_body
+from crawler.inspect.export.kept_parts import KeptParts
 from crawler.job.directory import PAGES
 from crawler.job.job import Job
 from crawler.job.output import Record, lines_of, record_of
@@ -86,7 +86,7 @@ class KeptPages:
         row = store.get(Family.PAYLOADS, b32decode(digest.removeprefix("sha1:")))
         aside = None if row is None else store.get(Family.ASIDES, row[:SEQUENCE])
         for position in () if aside is None else decode_aside(aside).positions:
-            yield self._archive.read(place_of(position))
+            yield self._archive.read(position)
         if self._places is None:
             lines = ((offset, record_of(line) or {}) for offset, line in lines_of(pages) if b'"warc":[' in line)
             places = np.fromiter(((hash(record.get("url")), offset) for offset, record in lines), _PAIR)

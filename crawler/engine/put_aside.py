@@ -12,10 +12,10 @@ host go before it.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Generic, Protocol, TypeVar
 
 from msgspec import Struct
 
+from crawler.engine.run import Run
 from crawler.frontier.entry import is_retry, is_revisit
 from crawler.frontier.lease import Lease
 
@@ -23,53 +23,34 @@ REST = 60.0  # seconds within which no other URL may become due; longer than mos
 WAIT_MOST = 600.0  # seconds that a page is put aside
 
 
-class Owner(Protocol):
-    """The calls to the run that owns a lease."""
-
-    def stand_back(self, lease: Lease) -> None:
-        """Give up the gate place of a lease, so that hosts of the same key may be asked."""
-
-    def enter(self, lease: Lease, now: float) -> float:
-        """Request a place at the gate. Returns ``now`` if the request may be made, else when to try again."""
-
-    def still_wants(self, lease: Lease) -> bool:
-        """Return whether a lease that had to wait may still be visited."""
-
-    def release(self, lease: Lease) -> None:
-        """Take back a lease that will not be visited."""
-
-
-Who = TypeVar("Who", bound=Owner)
-
-
-class _Aside(Struct, Generic[Who], eq=False):
-    owner: Who
+class _Aside(Struct, eq=False):
+    run: Run
     lease: Lease
     since: float
     enters_at: float = 0.0  # when to request a place at the gate again
 
 
-class Suspects(Generic[Who]):
+class Suspects:
     """The pages of all runs of a worker that may have killed the process. Times are in seconds since 1970."""
 
     def __init__(self) -> None:
-        self._aside: list[_Aside[Who]] = []  # in the order of their turns
+        self._aside: list[_Aside] = []  # in the order of their turns
         self._since: dict[str, float] = {}  # URL -> when it was first put aside; a few entries at most
         self._alone: Lease | None = None  # the only lease that may be visited
 
-    def holds(self, owner: Who, lease: Lease, now: float) -> bool:
+    def holds(self, run: Run, lease: Lease, now: float) -> bool:
         """Put aside a newly taken lease if its page may have killed the process. Returns whether it did."""
         if lease.entry is None or not lease.entry.crashes or lease is self._alone:
             return False
-        owner.stand_back(lease)
-        self._aside.append(_Aside(owner, lease, self._since.setdefault(lease.entry.href, now)))
+        run.job.frontier.ad_hoc.stand_back(lease)
+        self._aside.append(_Aside(run, lease, self._since.setdefault(lease.entry.href, now)))
         return True
 
     def bars(self, now: float) -> bool:
         """Return whether no other lease may be handed out."""
         return self._alone is not None or any(now >= each.since + WAIT_MOST for each in self._aside)
 
-    def turn(self, now: float, others: Iterable[float]) -> tuple[Who, Lease] | None:
+    def turn(self, now: float, others: Iterable[float]) -> tuple[Run, Lease] | None:
         """Return the lease to visit now that nothing is in flight, or None. It is visited alone until ``ended``.
         ``others``: when other URLs are due."""
         if self._alone is not None or not self._aside:
@@ -78,12 +59,12 @@ class Suspects(Generic[Who]):
         if ready is not None and ready < now + REST and not self.bars(now):
             return None
         first = min(self._aside, key=lambda each: each.since)
-        first.enters_at = first.owner.enter(first.lease, now)
+        first.enters_at = first.run.job.frontier.ad_hoc.enter(first.lease, now)
         if first.enters_at > now:
             return None
         self._aside.remove(first)
         self._alone = first.lease
-        return first.owner, first.lease
+        return first.run, first.lease
 
     @property
     def waits(self) -> bool:
@@ -98,9 +79,9 @@ class Suspects(Generic[Who]):
     def give_back(self, now: float) -> None:
         """Give back the leases that their runs do not want now, and those whose host has another URL to visit first."""
         for each in list(self._aside):
-            if not each.owner.still_wants(each.lease) or _is_behind(each.lease, now):
+            if not each.run.still_wants(each.lease) or _is_behind(each.lease, now):
                 self._aside.remove(each)
-                each.owner.release(each.lease)
+                each.run.release(each.lease)
 
     def next_time(self, now: float) -> Iterable[float]:
         """Yield the times at which something changes without a call."""

@@ -6,25 +6,22 @@ import asyncio
 import logging
 from functools import partial
 
-from msgspec import Struct
+from msgspec.structs import replace
 
-from crawler.base.kv import Batch, Family
 from crawler.base.settings.parts import Settings
 from crawler.base.settings.sites import Sites
 from crawler.engine.archiving import Archive
 from crawler.engine.context import Context
 from crawler.engine.discover import Discovery
-from crawler.engine.judge import asked_to_wait, proxy_wait, request_outcome
+from crawler.engine.judge import asked_to_wait, parse_retry_after, proxy_wait, request_outcome
 from crawler.engine.membership import Membership
 from crawler.engine.outage_detector import RunOutage
 from crawler.engine.reading import Unreadable
 from crawler.engine.rendering.borrowing import Borrowing
-from crawler.engine.retry_after import parse_retry_after
 from crawler.engine.robots_redirect import RobotsRedirect
 from crawler.frontier.host_closed import HostClosed
-from crawler.frontier.jitter import jitter
-from crawler.frontier.lease import Lease, RobotsKnown, RobotsLater, SideRequestDone
-from crawler.frontier.politeness import JITTER, cut_retry_after
+from crawler.frontier.lease import Lease, RobotsLater, SideRequestDone
+from crawler.frontier.politeness import JITTER, cut_retry_after, jitter
 from crawler.frontier.request_outcome import FailureClass, RequestOutcome
 from crawler.frontier.retries import retry_wait, tries_of
 from crawler.job.found import SITEMAP_DEPTH, Found
@@ -42,17 +39,6 @@ from crawler.web.fetch.robots_fetch import locate
 REFUSED_FOR = 60.0  # seconds; the lifetime of a looked-up address
 
 log = logging.getLogger("crawler")
-
-
-class _Known(Struct, frozen=True):
-    """The final answer of a visit, in its stored and its parsed form. ``request`` is the request charged to the host.
-    ``stands_in``: the copy was used before. ``kept``: the parts for outputs."""
-
-    stored: bytes
-    robots: Robots
-    request: RequestOutcome
-    stands_in: bool
-    kept: Kept
 
 
 class RobotsVisits:
@@ -89,18 +75,16 @@ class RobotsVisits:
         """Fetch an address of this partition that a robots.txt of another partition redirects to."""
         return await self._redirect.for_another(address)
 
-    def refusal(self, name: str, href: str) -> tuple[RobotsRefusal, str] | None:
-        """Return the reason why a URL of the host may not be fetched, with a message; None if it may be. The robots.txt
-        must be known."""
+    def refusal(self, name: str, href: str) -> RobotsRefusal | None:
+        """Return the reason why a URL of the host may not be fetched; None if it may be. The robots.txt must be
+        known."""
         if self.ignores(name):
             return None
         robots = self._cache.get(name)
         if robots is None:
             raise RuntimeError(f"host {name} was handed out before its robots.txt was fetched")
         refusal = self._context.reading.read(robots.refusal, href)
-        if isinstance(refusal, Unreadable):
-            return RobotsRefusal.NO_ANSWER, refusal.error
-        return None if refusal is None else (refusal, robots.words(refusal))
+        return RobotsRefusal(refusal.error, lasting=False) if isinstance(refusal, Unreadable) else refusal
 
     def stated(self, name: str, href: str) -> tuple[Stated, str | None] | None:
         """Return the statements of the host's robots.txt, which must be at hand, about uses of a URL, and the URL of
@@ -171,8 +155,9 @@ class RobotsVisits:
             self._come_back(lease, proxy_wait(settings.retry, host.name), now)  # the proxy failed, not the host
             return
         if terms is not None:
+            kept = await self._kept(result, now)
             await self._job.room()
-            self._terms(lease, terms[0], href, result, now)
+            self._terms(lease, terms[0], href, result, kept, now)
             return
         if isinstance(result.answer, Failure) and result.answer.refusal is not None:
             await self._job.room()
@@ -196,8 +181,8 @@ class RobotsVisits:
         if not (part is not None and wait is None):
             charged = self._charged(result, request.failure, now)
         if wait is None:
-            stands_in = copy is not None and copy.stands_in
-            self._known(lease, href, _Known(stored, robots, charged, stands_in, kept), now)
+            until = robots.asked_at + self._cache.ttl(robots)
+            self._known(lease, href, robots, RobotsAnswer(stored, until, robots.crawl_delay, charged, kept=kept), now)
         else:
             self._job.robots_later(lease, wait, now, charged)
             self._say_when(lease, result.answer, now)
@@ -209,7 +194,7 @@ class RobotsVisits:
             charged = charged if isinstance(stated, Unreadable) else stated
         return charged
 
-    def _terms(self, lease: Lease, kind: TermsFile, href: str, result: RobotsResult, now: float) -> None:
+    def _terms(self, lease: Lease, kind: TermsFile, href: str, result: RobotsResult, kept: Kept, now: float) -> None:
         """End the lease with what a file with terms says, or with the time of the next try."""
         name, answer, failure = lease.host.name, result.answer, request_outcome(result.answer).failure
         request, rules = self._charged(result, failure, now), Rules()
@@ -223,13 +208,8 @@ class RobotsVisits:
             if why is not None:
                 log.warning("%s: its %s is not read: %s", name, kind, why)
         robots, stored = self._cache.with_terms(name, {kind: rules})
-        known = RobotsKnown(robots.asked_at + self._cache.ttl(robots), robots.crawl_delay, request)
-
-        def end(batch: Batch) -> None:
-            batch.put(Family.ROBOTS, name.encode("ascii"), stored)
-            self._job.frontier.finish(lease, known, now, batch)
-
-        self._job.change_hosts(end)
+        until = robots.asked_at + self._cache.ttl(robots)
+        self._job.robots_known(lease, RobotsAnswer(stored, until, robots.crawl_delay, request, kept=kept), now)
         self._cache.forget(name)
 
     async def _kept(self, result: RobotsResult, now: float) -> Kept:
@@ -285,30 +265,28 @@ class RobotsVisits:
         stated = self._context.reading.read(parse_retry_after, answer.retry_after, now, answer.headers.get("Date"))
         return None if isinstance(stated, Unreadable) else stated
 
-    def _known(self, lease: Lease, href: str, known: _Known, now: float) -> None:
-        name, robots = lease.host.name, known.robots
-        until = robots.asked_at + self._cache.ttl(robots)
+    def _known(self, lease: Lease, href: str, robots: Robots, answer: RobotsAnswer, now: float) -> None:
+        name = lease.host.name
         via, named = robots_url(href), robots.rules.sitemaps if self._settings.links.sitemaps else ()
         inside = self._discovery.named_sitemaps(href, named)
         sitemaps = Found(inside, SITEMAP_DEPTH, via, found_at=now, sitemaps=True)
-        self._tell(name, known)
+        self._tell(name, robots)
         closed = None
         if robots.unreachable and robots.copy_of is None and (refusal := robots.refusal(href)) is not None:
-            rule, _, words = robots.words(refusal).partition(": ")
+            rule, _, words = refusal.words.partition(": ")
             closed = HostClosed(rule, words, failed=not refusal.lasting)
-        answer = RobotsAnswer(known.stored, until, robots.crawl_delay, known.request, sitemaps, known.kept, closed)
         self._cache.forget(name)
-        self._job.robots_known(lease, answer, now)
+        self._job.robots_known(lease, replace(answer, sitemaps=sitemaps, closed=closed), now)
         self._cache.keep(name, robots)
 
-    def _tell(self, name: str, known: _Known) -> None:
-        counters, robots, rules = self._job.counters, known.robots, known.robots.rules
+    def _tell(self, name: str, robots: Robots) -> None:
+        counters, rules = self._job.counters, robots.rules
         if rules.cut:
             counters.robots_cut += 1
-            log.warning("%s: robots.txt is read in part: %s", name, "; ".join(cut.words for cut in rules.cut))
+            log.warning("%s: robots.txt is read in part: %s", name, "; ".join(rules.cut))
         if robots.copy_of is not None:
             counters.robots_stale += 1
-            if not known.stands_in:
+            if not robots.stands_in:
                 log.warning("%s: %s; the last good copy is used", name, robots.answer_words)
         elif robots.unreachable:
             counters.robots_unreachable += 1

@@ -29,13 +29,12 @@ from crawler.engine.context import Capacity, Context
 from crawler.engine.discover import Discovery
 from crawler.engine.durability import DurabilityLoop
 from crawler.engine.ending import Ending
-from crawler.engine.gauges import Gauges
+from crawler.engine.gauges import Gauges, ProxyWatch
 from crawler.engine.injector import Injector
 from crawler.engine.ledger_resolver import resolve_beside
 from crawler.engine.lifecycle import Lifecycle, Pause, PausedBy, State, Stop
 from crawler.engine.membership import FencedNetwork, Membership
 from crawler.engine.outage_detector import RunOutage
-from crawler.engine.proxy_watch import ProxyWatch
 from crawler.engine.robots_visit import RobotsVisits
 from crawler.engine.visit import Visitor
 from crawler.frontier.lease import Lease
@@ -96,7 +95,7 @@ class Run:
             job.frontier.keep_places(job.store)
         self._visitor = Visitor(job, discovery, robots, settings, context)
         self.incoming = Injector(job, discovery, inbox, context.wake, context.turns, context.clock)
-        self._ending = Ending(job, self.incoming, finite=finite, endless=endless, member=member)
+        self._ending = Ending(job, self.incoming.waiting, finite=finite, endless=endless, member=member)
         self.keeper = DurabilityLoop(job, settings.durability, context, settings.output.keep)
         self.gauges = Gauges(job, Sites(settings), settings.seen, context, lambda: self.serving, proxies)
         self._visits: dict[asyncio.Task[None], Lease] = {}
@@ -174,14 +173,6 @@ class Run:
         """Take back a lease that will not be visited."""
         self.job.frontier.release(lease)
         self.wake()
-
-    def stand_back(self, lease: Lease) -> None:
-        """Give up the gate place of a lease, so that hosts of the same key may be asked."""
-        self.job.frontier.ad_hoc.stand_back(lease)
-
-    def enter(self, lease: Lease, now: float) -> float:
-        """Request a place at the gate. Returns ``now`` if the request may be made, else when to try again."""
-        return self.job.frontier.ad_hoc.enter(lease, now)
 
     def visit(self, lease: Lease, group: asyncio.TaskGroup) -> asyncio.Task[None]:
         """Start a visit, which ends the lease."""

@@ -15,7 +15,6 @@ from collections.abc import AsyncIterator, Iterator, Sequence
 from pathlib import Path
 
 from crawler.base.faults import UserFault
-from crawler.base.figures import count
 from crawler.engine.seed_lines import UTF_16, DamagedListError, coding_of, plain_bytes, urls_of
 from crawler.url.urls.canonicaliser import Canonical, Canonicaliser
 from crawler.url.urls.typed import completed
@@ -36,39 +35,21 @@ class SeedsError(UserFault):
 
 
 class Schemes:
-    """Adds missing schemes to the URLs of one list, and logs it in one line."""
+    """Adds missing schemes to the URLs of the list called ``where``, and logs the first one."""
 
-    def __init__(self, where: str, *, endless: bool = False) -> None:
-        """``where``: the name of the list. If it is ``endless``, the line is logged at the first URL without a
-        scheme."""
+    def __init__(self, where: str) -> None:
         self._where = where
-        self._endless = endless
-        self._given = 0
-        self._kinds = set[str]()
-        self._first = ("", "")
+        self._is_logged = False
 
     def complete(self, text: str) -> str:
         """Return the text with a scheme added, if it lacks one and names a host."""
         url = completed(text)
         if url is None:
             return text
-        self._given += 1
-        self._kinds.add(url.partition(":")[0])
-        if self._given == 1:
-            self._first = (text[:_SHOWN], url[:_SHOWN])
-            if self._endless:
-                log.warning("%s: %s has no scheme: read as %s, as are later ones", self._where, *self._first)
+        if not self._is_logged:
+            self._is_logged = True
+            log.warning("%s: %s has no scheme: read as %s, as are later ones", self._where, text[:_SHOWN], url[:_SHOWN])
         return url
-
-    def end(self) -> None:
-        """Log how many lines had no scheme, at the end of the list."""
-        if self._endless or not self._given:
-            return
-        if self._given == 1:
-            log.warning("%s: %s has no scheme: read as %s", self._where, *self._first)
-        else:
-            words = "%s: %s lines have no scheme: read as %s; the first, %s, as %s"
-            log.warning(words, self._where, count(self._given), " or ".join(sorted(self._kinds)), *self._first)
 
 
 def is_stream(path: Path) -> bool:
@@ -138,7 +119,6 @@ async def file_batches(path: Path) -> AsyncIterator[list[str]]:
             await asyncio.sleep(0)
     if batch:
         yield batch
-    schemes.end()
 
 
 async def stream_batches(source: Path | int) -> AsyncIterator[list[str]]:
@@ -147,7 +127,7 @@ async def stream_batches(source: Path | int) -> AsyncIterator[list[str]]:
     ``source`` is a path, or a file descriptor, which stays open. A daemon thread reads a little ahead of the crawl. So
     a terminal or pipe that never ends cannot keep the program from stopping, and the pipe holds back a fast writer
     instead of filling memory. Raises SeedsError if it cannot be read."""
-    schemes = Schemes(named(source), endless=True)
+    schemes = Schemes(named(source))
     loop = asyncio.get_running_loop()
     arrived: asyncio.Queue[str | BaseException | None] = asyncio.Queue()
     room = threading.Semaphore(4 * BATCH)

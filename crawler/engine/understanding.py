@@ -34,7 +34,6 @@ from crawler.url.consent.statements import (
     of_metas,
     refusal,
     stricter,
-    tdm_metas,
 )
 from crawler.url.refusal.own_rules import Refusal
 from crawler.url.robots.directives import directives, forbids_links
@@ -276,10 +275,10 @@ class Understanding:
         profile = self.describer.page(href, record.profile, links, discovery.canonical)
         robots = self.headings.directives(heading, links.metas, record.fetched_at)
         consent, license = record.consent, links.license
-        metas = tdm_metas(links.metas) if links.metas else []
-        if robots or metas:
-            consent = stricter(consent, of_directives(robots, "meta robots", record.fetched_at), of_metas(metas))
-            license = license or dict(metas).get(POLICY)
+        if robots or links.metas:
+            stated_in_metas, policy = of_metas(links.metas)
+            consent = stricter(consent, of_directives(robots, "meta robots", record.fetched_at), stated_in_metas)
+            license = license or policy
         is_whole = links.cut is None and not links.truncated and is_html(record.content_type)
         needs = signs_of(body, len(links.hrefs), moves=bool(heading.refresh or links.refresh)) if is_whole else ()
         written = [*stated, *links.hrefs] if stated else links.hrefs

@@ -144,10 +144,10 @@ class Visitor:
         if self._rendering is not None:
             self._rendering.change(settings)
         elif Sites(settings).rendered:
-            from crawler.engine.rendering.page_rendering import rendering_of  # noqa: PLC0415, few crawls render pages
+            from crawler.engine.rendering.page_rendering import PageRendering  # noqa: PLC0415, few crawls render pages
 
             keep = self._understanding.keep if "warc" in settings.output.keep else None
-            self._rendering = rendering_of(self._robots, self._discovery, settings, keep)
+            self._rendering = PageRendering(self._robots, self._discovery, settings, keep)
 
     async def robots_for_another(self, address: str) -> Followed | NotNow:
         """Fetch an address of this partition that a robots.txt of another partition redirects to."""
@@ -186,8 +186,7 @@ class Visitor:
         refusal = self._robots.refusal(lease.host.name, entry.href)
         if refusal is None:
             return False
-        why, words = refusal
-        self._unasked(lease, entry, Outcome.EXCLUDED if why.lasting else Outcome.FAILED, words)
+        self._unasked(lease, entry, Outcome.EXCLUDED if refusal.lasting else Outcome.FAILED, refusal.words)
         return True
 
     async def _refused_late(self, lease: Lease, entry: Entry) -> bool:
@@ -247,6 +246,8 @@ class Visitor:
             self.under_way[lease.entry.href] = lease.taken_at
         else:
             self.side_requests[lease.host.name] = lease.taken_at
+        politeness = lease.host.politeness
+        politeness.signed = self._context.fetcher.signs(lease.host.name, known=politeness.signed)
         try:
             if lease.address:
                 await self._find_address(lease)

@@ -56,7 +56,7 @@ class Worker:
         self._slots = slots = slots or Slots(settings.crawl.concurrency)
         self.rate = Rate(settings.politeness.rate)
         self._stated_rate = settings.politeness.rate
-        self._suspects = Suspects[Run]()
+        self._suspects = Suspects()
         self._runs: dict[Run, asyncio.Event] = {}  # the event is set when the run is over and its tasks have ended
         self._rota = RunSchedule[Run]()
         self._group: asyncio.TaskGroup | None = None  # the group of all tasks

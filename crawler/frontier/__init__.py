@@ -8,8 +8,7 @@ reads a clock. To follow a lease, read ``frontier``, ``workbench``, ``gate`` and
     request_outcome          the outcome of a request, and when a URL is tried again
     politeness               how long a host must wait, and for which reason: arithmetic
     host, limits             the state of one host and its stored record; limits common to all hosts
-    backoff_policy           how failures and responses change a host; ``host_closed``: when requests to it stop;
-                             ``refused_hosts``: hosts that one of our rules forbids to request
+    backoff_policy           how failures and responses change a host; ``host_closed``: when requests to it stop
     slot_share, host_session how slots are shared by time; how long a host keeps its turns
     timer_queue, schedule    tickets by time; the front queues, and whose turn it is
     queues, working_set      back queues on disk with a window in memory; which hosts are in memory
@@ -22,8 +21,7 @@ reads a clock. To follow a lease, read ``frontier``, ``workbench``, ``gate`` and
     ad_hoc_lease, overrides  requests without a queued URL; the user's changes to single hosts
     outage                   detects that failures of many hosts are due to our own network
     frontier                 the public interface
-    host_keys, address_gap   which hosts share a gap and lease slots; the gap of an IP address
-    domain_tallies           counts of responses for each registrable domain
+    host_keys                which hosts share a gap and lease slots
     host_status              a host as tables show it
     postponement             moves a URL behind all others of its host, before the frontier is loaded
 """

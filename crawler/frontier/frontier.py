@@ -26,7 +26,7 @@ from crawler.base.settings.parts import PolitenessSettings
 from crawler.frontier.ad_hoc_lease import AdHocLeases
 from crawler.frontier.entry import Entry, QueueOf, class_of_slot, queue_of, retry_slot
 from crawler.frontier.host import NO_PAGE_CAUSES, Host, count_fetched, count_finished
-from crawler.frontier.host_closed import HostClosed
+from crawler.frontier.host_closed import HostClosed, RefusedHosts
 from crawler.frontier.host_status import HostRow, HostSnapshot, describe, snapshot
 from crawler.frontier.importance import Importance
 from crawler.frontier.lease import (
@@ -44,9 +44,8 @@ from crawler.frontier.lease import (
 from crawler.frontier.limits import Limits
 from crawler.frontier.order import Order, Place, placed_slot, slot_of
 from crawler.frontier.overrides import Overrides
-from crawler.frontier.places import Places
 from crawler.frontier.politeness import HoldReason
-from crawler.frontier.refused_hosts import RefusedHosts
+from crawler.frontier.queues import Places
 from crawler.frontier.request_outcome import HostResult, RequestOutcome
 from crawler.frontier.serving import AT_ONCE, Bar, Serving
 from crawler.frontier.states import CLOSED, INSIDE, OUTSIDE

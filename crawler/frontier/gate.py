@@ -2,8 +2,7 @@
 
 The gap between two requests and the lease slots belong to a *host key* (``host_keys``). By default the key is the
 host's name, shared by http, https and all ports. The hosts of a key take turns, and the largest Crawl-delay of any of
-them applies to all. Each host still has its own queue, robots.txt, failures, snoozes and budget. In addition, an IP
-address can have a second gap (``address_gap``).
+them applies to all. Each host still has its own queue, robots.txt, failures, snoozes and budget.
 
 Hosts that are slow, did not respond to the last request or were never requested get only the slots that the others
 leave free (``slot_share``).
@@ -14,17 +13,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from crawler.base.settings.parts import BudgetSettings, PolitenessSettings
-from crawler.frontier.address_gap import AddressGaps
 from crawler.frontier.backoff_policy import give_another_chance, note
 from crawler.frontier.entry import retry_time
 from crawler.frontier.host import Host, Politeness
-from crawler.frontier.host_closed import HostClosed, closure, in_flight_may_use_up_domain, pages_left
+from crawler.frontier.host_closed import HostClosed, RefusedHosts, closure, in_flight_may_use_up_domain, pages_left
 from crawler.frontier.host_keys import NO_HOLD, OF_THE_KEY, Group, HostKeys, hold, under_key
 from crawler.frontier.lease import Lease
 from crawler.frontier.limits import Limits
 from crawler.frontier.own_times import OwnTimes
 from crawler.frontier.politeness import HoldReason, gap, longest_hold
-from crawler.frontier.refused_hosts import RefusedHosts
 from crawler.frontier.request_outcome import RequestOutcome
 from crawler.frontier.send_times import SendTimes
 from crawler.frontier.slot_share import SlotShare
@@ -57,9 +54,6 @@ class Gate:
         self.own = OwnTimes(settings, limits.sites)
         self.share = SlotShare(limits.slots, limits.slow_slots)
         self._keys = HostKeys(settings.host_key, self.politeness, limits.memory.names, siblings, limits.sites)
-        self._addresses = (
-            None if settings.address_delay is None else AddressGaps(settings.address_delay, self._lines.call)
-        )
         self.loaded = 0.0  # when the run started
         self._sends = SendTimes()
 
@@ -95,8 +89,6 @@ class Gate:
     def resume(self) -> None:
         """Start the run with stored hosts."""
         self._keys.resume(self.loaded)
-        if self._addresses is not None:
-            self._addresses.resume(self.loaded)
 
     def restore(self, host: Host) -> None:
         """Adapt a stored host to the rules of this run.
@@ -168,14 +160,11 @@ class Gate:
     def held_until(self, host: Host) -> float:
         """Return the time until which all hosts of the host's key are held, in seconds since 1970."""
         group = self._keys.group(host)
-        at = 0.0 if group is None else group.next_time
-        return at if self._addresses is None else max(at, self._addresses.next_time(host))
+        return 0.0 if group is None else group.next_time
 
     def seen(self, host: Host, now: float) -> Host:
         """Return a read-only view of the host, including the holds on its key: the host itself, or a copy."""
         held = self._keys.hold_on(host, now)
-        if self._addresses is not None and (until := self._addresses.next_time(host)) > held.until:
-            held = held._replace(until=until, reason=HoldReason.GAP)
         return host if held is NO_HOLD else under_key(host, held)
 
     def is_free(self, host: Host) -> bool:
@@ -192,7 +181,7 @@ class Gate:
 
     def wants_address(self, host: Host) -> bool:
         """Return True if the address of the host must be looked up before any request."""
-        if host.politeness.located or not (self._addresses is not None or self.settings.host_key == "address"):
+        if host.politeness.located or self.settings.host_key != "address":
             return False
         return not host.inside  # the key must not change while a request is in flight
 
@@ -223,21 +212,11 @@ class Gate:
         if group is not None:
             if not group.slots.enter(host.name):
                 self._lines.wait(host)
-                if self._addresses is not None:
-                    self._addresses.withdraw(host)  # let other hosts take its turn there
                 return None
             if group.next_time > now:
                 group.slots.step_back(host.name)
                 hold(host.politeness, group.next_time, group.hold_reason)  # the host table shows this reason
-                if self._addresses is not None:
-                    self._addresses.withdraw(host)
                 return group.next_time
-        if self._addresses is not None and (at := self._addresses.enter(host, now)) != now:
-            if group is not None:
-                group.slots.step_back(host.name)  # stays reserved: other hosts of its key could not proceed either
-            if at is None:
-                self._lines.wait(host)
-            return at
         if self.limits.sites is not None and (turn := self.own.turn(host.name, now)) > now:
             if group is not None:
                 group.slots.step_back(host.name)
@@ -274,29 +253,22 @@ class Gate:
         """
         if not self.may_overlap():
             return now
-        gaps = [(f"k{self._keys.key(host)}", self.gap(host)[0])]
-        if self._addresses is not None and host.politeness.address is not None:
-            gaps.append((f"a{host.politeness.address}", self._addresses.delay))
-        at = self._sends.next_time(gaps, now)
+        key = self._keys.key(host)
+        at = self._sends.next_time(key, self.gap(host)[0], now)
         if at == now:
-            self._hold_sends(host, self.hold_gap(host, now), now)
+            self._sends.hold(key, self.hold_gap(host, now), now)
         return at
 
     def ended(self, host: Host, now: float) -> float:
         """Hold the host for its gap after a request. Returns the gap in seconds."""
         pause = self.hold_gap(host, now)
         if self.may_overlap():
-            self._hold_sends(host, pause, now)
+            self._sends.hold(self._keys.key(host), pause, now)
         return pause
 
     def may_overlap(self) -> bool:
         """Return True if requests with the same gap may be in flight at the same time."""
-        return self._addresses is not None or self.settings.per_host > 1 or self.limits.sites is not None
-
-    def _hold_sends(self, host: Host, pause: float, now: float) -> None:
-        self._sends.hold(f"k{self._keys.key(host)}", pause, now)
-        if self._addresses is not None and host.politeness.address is not None:
-            self._sends.hold(f"a{host.politeness.address}", self._addresses.delay, now)
+        return self.settings.per_host > 1 or self.limits.sites is not None
 
     def withdraw(self, host: Host) -> None:
         """Remove the host from all lines, and give up a place reserved for it."""
@@ -304,8 +276,6 @@ class Gate:
         self.own.give_back(host.name)
         if (group := self._keys.group(host)) is not None:
             self._lines.call(group.slots.withdraw(host.name))
-        if self._addresses is not None:
-            self._addresses.withdraw(host)
 
     def in_line(self, name: str) -> bool:
         """Return True if the host is in a line. Only the gate knows; the stored record does not contain it."""
@@ -365,8 +335,6 @@ class Gate:
             politeness.next_time, politeness.hold_reason = now + pause, reason
         if keys.groups and (group := keys.groups.get(host.key)) is not None:
             hold(group, now + pause, reason)
-        if self._addresses is not None:
-            self._addresses.hold(host, now)
         return pause
 
     def robots_said(self, host: Host, crawl_delay: float | None, now: float) -> None:

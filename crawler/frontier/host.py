@@ -36,7 +36,6 @@ from crawler.frontier.request_outcome import FailureClass, HostResult
 from crawler.frontier.states import IDLE
 
 _RECORD = struct.Struct("<BBBBBBBBQQddddQQQdd18sdBB")
-_HEAD = struct.Struct("<BBBBBBBBQQdd")  # the first fields of _RECORD
 _COUNT = struct.Struct("<BI")
 _PAGES = struct.Struct("<II")  # at the end of a record, if the host has given pages
 _VERSION = 3
@@ -50,6 +49,7 @@ _FLAGS = _CLOSED | _REVISITS
 _RESULT_SHIFT = 4  # the upper half of the flags is the host's result
 _RESULTS = tuple(HostResult)
 _NO_FAILURE = 255
+_SIGNED = 128  # in the byte of robots_tries
 GROWTH = 30  # finished URLs over which the growth of a queue is measured
 DEEP = 20  # links from a seed; few real sites are this deep, unlike sites that generate links
 # Holds that are decided again after a restart are stored as a gap.
@@ -159,6 +159,7 @@ class Politeness(Struct, eq=False):
     paused: bool = False
     blocked: bool = False
     located: bool = False  # its address was looked up in this run; not stored
+    signed: bool = False  # it asks for signed requests
     robots_unused: bool = False  # its robots.txt was fetched for a page that was not requested yet; not stored
 
 
@@ -283,7 +284,7 @@ def encode_host(host: Host) -> bytes:
         _VERSION,
         _STORED_REASONS[politeness.hold_reason],
         backoff if backoff < _BYTE_MAX else _BYTE_MAX,  # four calls of min() would cost as much as everything else here
-        politeness.robots_tries if politeness.robots_tries < _BYTE_MAX else _BYTE_MAX,
+        (politeness.robots_tries if politeness.robots_tries < _SIGNED else _SIGNED - 1) | _SIGNED * politeness.signed,
         PAUSED * politeness.paused
         | BLOCKED * politeness.blocked
         | RETIRED * retired
@@ -322,22 +323,10 @@ def host_name(key: bytes) -> str:
     return key.decode("ascii")
 
 
-def glance(value: bytes) -> tuple[int, int, int, float, float]:
-    """Return (hold reason, flags, size, next time, last request) of a stored record.
-
-    This costs a tenth of decoding it. The flags are 0 for a host that is not paused, blocked or retired. Raises
-    HostRecordError.
-    """
-    if len(value) < _RECORD.size or value[0] != _VERSION:
-        raise HostRecordError(f"a host record of {len(value)} bytes, version {value[:1].hex() or 'none'}")
-    _, reason, _, _, flags, _, _, _, size, _, next_time, last_request = _HEAD.unpack_from(value)
-    return reason, flags & _CLOSED, size, next_time, last_request
-
-
 class StoredHost(NamedTuple):
     """The fields of a stored record before its address and its errors. Unknown numbers are negative.
 
-    ``flags`` combines PAUSED, BLOCKED and RETIRED.
+    ``flags`` combines PAUSED, BLOCKED and RETIRED with others.
     """
 
     version: int
@@ -365,9 +354,9 @@ class StoredHost(NamedTuple):
     error_count: int
 
     @property
-    def troubled(self) -> bool:
-        """True if its last requests failed."""
-        return bool(self.in_a_row or self.snoozes or self.backoff)
+    def is_open(self) -> bool:
+        """True if the host is not paused, blocked or retired."""
+        return not self.flags & _CLOSED
 
 
 def stored_host(value: bytes) -> StoredHost:
@@ -425,10 +414,11 @@ def decode_host(name: str, value: bytes) -> Host:
             None if crawl_delay < 0 else crawl_delay,
             None if latency < 0 else latency,
             robots_until or 0.0,
-            robots_tries,
+            robots_tries % _SIGNED,
             address or None,
             bool(flags & PAUSED),
             bool(flags & BLOCKED),
+            signed=robots_tries >= _SIGNED,
         ),
         failures,
         Tally(fetched, failed, size_read, seconds or 0.0, errors or None, opic_score or 0.0),

@@ -9,12 +9,15 @@ same applies to URLs admitted later.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from msgspec import Struct
 
 from crawler.base.settings.parts import BudgetSettings
 from crawler.frontier.host import DomainTally, Host
 from crawler.frontier.request_outcome import FailureClass
 from crawler.url.refusal.own_rules import Refusal, Rule
+from crawler.url.urls.domain import registrable_domain
 
 
 class HostClosed(Struct, frozen=True):
@@ -68,13 +71,6 @@ def _used_up(rule: Rule, words: str) -> HostClosed:
     return HostClosed(table, f"{setting}: {words}", refusal=Refusal.of_setting(rule, words))
 
 
-def is_used_up(fetched: int, size_read: int, budget: BudgetSettings) -> bool:
-    """Return True if a host has used up its own budget."""
-    return (budget.host_pages is not None and fetched >= budget.host_pages) or (
-        budget.host_bytes is not None and size_read >= budget.host_bytes
-    )
-
-
 def _closure_of_domain(domain: DomainTally, budget: BudgetSettings) -> HostClosed | None:
     if budget.domain_pages is None or domain.fetched < budget.domain_pages:
         return None
@@ -100,3 +96,75 @@ def in_flight_may_use_up_domain(host: Host, budget: BudgetSettings) -> bool:
     """Return True if the requests in flight to the host's domain may use up its page budget."""
     domain, most = host.domain, budget.domain_pages
     return domain is not None and most is not None and domain.fetched + domain.leased >= most
+
+
+class DomainTallies:
+    """Counts of responses for each registrable domain that the job knows, for domain budgets.
+
+    The counts are stored with the hosts and summed when a run starts, as each host is read then anyway. The sums take
+    about 250 bytes for each domain, and only if a domain budget is set.
+    """
+
+    def __init__(self) -> None:
+        self._tallies: dict[str, DomainTally] = {}
+
+    def attach(self, host: Host) -> None:
+        """Attach the tally of its domain to a host."""
+        name = registrable_domain(host.name.rpartition(":")[0])
+        tally = self._tallies.get(name)
+        if tally is None:
+            tally = self._tallies[name] = DomainTally(name)
+        host.domain = tally
+
+    def restore(self, host: Host) -> None:
+        """Add the counts of a host's record. Call once for each host."""
+        self.attach(host)
+        assert host.domain is not None
+        host.domain.fetched += host.tally.fetched
+
+
+KEPT_MAX = 100_000  # hosts; the oldest is evicted and judged again
+_FOR_EVER = float("inf")
+
+
+class RefusedHosts:
+    """The refused hosts of a run: one of our rules forbids it, or their robots.txt could not be fetched.
+
+    Names and ports that are refused by their text stay refused for the whole run. A name that resolves to a private
+    address is refused for a limited time, because the next lookup may return another address. Nothing is stored: the
+    next run may permit these hosts. ``rule`` judges a ``host:port`` by its text; it must be fast.
+    """
+
+    def __init__(self) -> None:
+        self.rule: Callable[[str], Refusal | None] = _none
+        self.hosts: dict[str, tuple[HostClosed, float]] = {}  # reason and end of the refusal; most crawls refuse none
+
+    def judge(self, name: str) -> None:
+        """Remember the host if the rule refuses it."""
+        refusal = self.rule(name)
+        if refusal is not None and name not in self.hosts:
+            self.remember(name, refusal)
+
+    def remember(self, name: str, refusal: Refusal, until: float = _FOR_EVER) -> None:
+        """Send no requests to the host until a time, in seconds since 1970."""
+        self.close(name, HostClosed(refusal.rule.value, refusal.words, refusal=refusal), until)
+
+    def close(self, name: str, why: HostClosed, until: float) -> None:
+        """Refuse the host for any reason until a time, in seconds since 1970."""
+        if len(self.hosts) >= KEPT_MAX:
+            del self.hosts[next(iter(self.hosts))]
+        self.hosts[name] = why, until
+
+    def closure(self, name: str, now: float) -> HostClosed | None:
+        """Return the reason why the host gets no requests, or None if it may."""
+        found = self.hosts.get(name)
+        if found is None:
+            return None
+        if found[1] <= now:
+            del self.hosts[name]
+            return None
+        return found[0]
+
+
+def _none(name: str) -> Refusal | None:
+    return None

@@ -9,16 +9,17 @@ from msgspec import Struct, field
 
 from crawler.base.settings.hours import hours_of
 from crawler.base.settings.parts import BudgetSettings, PolitenessSettings
-from crawler.frontier.host import BLOCKED, PAUSED, RETIRED, Host, StoredHost
-from crawler.frontier.host_closed import closure, is_used_up, retired_words
+from crawler.frontier.host import Host
+from crawler.frontier.host_closed import closure, retired_words
 from crawler.frontier.politeness import HoldReason, gap
 from crawler.frontier.serving import AT_ONCE, Bar, Serving
-from crawler.frontier.slot_share import ALL, NEW, kind_of, kind_of_figures
+from crawler.frontier.slot_share import NEW, kind_of
 from crawler.frontier.states import IN_LINE
 
 _NO_BUDGET = BudgetSettings()
 SCRIPTED_SHARE = 0.25  # share of a host's pages; below it, only a part of the site is an application
 SCRIPTED_NAMED = 20
+RETRIES = "its URLs failed and will be retried"
 
 
 class HostState(StrEnum):
@@ -199,28 +200,6 @@ def _bar(host: Host, serving: Serving) -> Bar | None:
     return serving.bar_of(kind_of(host, serving.slow_from), in_session=host.session_until > 0.0)
 
 
-def state_of_stored(host: StoredHost, now: float, budget: BudgetSettings, serving: Serving = AT_ONCE) -> HostState:
-    """Return the state of a host from the fields of a stored record with more than retries queued."""
-    if host.flags & BLOCKED:
-        return HostState.BLOCKED
-    if host.flags & RETIRED:
-        return HostState.RETIRED
-    if budget != _NO_BUDGET and is_used_up(host.fetched, host.size_read, budget):
-        return HostState.BLOCKED
-    if host.flags & PAUSED:
-        return HostState.PAUSED
-    if not host.size:
-        return HostState.IDLE
-    if host.next_time <= now:
-        if serving.bar is not None:
-            return HostState.QUEUED
-        if serving.kinds is ALL:
-            return HostState.READY
-        kind = kind_of_figures(host.in_a_row, None if host.latency < 0 else host.latency, serving.slow_from)
-        return HostState.READY if serving.bar_of(kind, in_session=False) is None else HostState.QUEUED
-    return HostState.SNOOZED if host.reason == HoldReason.SNOOZED else HostState.WAITING
-
-
 def _why(host: Host, state: HostState, now: float, budget: BudgetSettings, serving: Serving) -> tuple[str, str]:
     """Return the rule behind a state, and a sentence that explains it."""
     rule = host.politeness.hold_reason.name.lower()
@@ -246,7 +225,7 @@ def _why(host: Host, state: HostState, now: float, budget: BudgetSettings, servi
             word = "no answer" if last is None else last.word
             return rule, f"{times} requests in a row without a response; the last: {word}"
     if host.politeness.next_time <= now:
-        return "retry", "its URLs failed and will be retried"
+        return "retry", RETRIES
     return rule, host.politeness.hold_reason.words
 
 

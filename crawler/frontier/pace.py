@@ -10,9 +10,10 @@ from __future__ import annotations
 from msgspec import Struct
 
 from crawler.base.settings.parts import PolitenessSettings, RetrySettings
-from crawler.frontier.host import Host, decode_host, stored_host
+from crawler.frontier.host import Host
+from crawler.frontier.host_status import RETRIES, next_time_of
 from crawler.frontier.politeness import HoldReason, gap
-from crawler.frontier.tries_ahead import Pace, Troubles, slowed, until_given_up
+from crawler.frontier.tries_ahead import Unresponsive, until_given_up
 from crawler.url.urls.domain import registrable_domain
 
 _RETRY = RetrySettings()
@@ -22,10 +23,9 @@ GROUPS_MOST = 100_000  # groups that are summed; beyond that, hosts of new group
 class HostTime(Struct, frozen=True):
     """The time until all ``pending`` URLs of a host have been requested.
 
-    ``seconds`` is ``wait_seconds`` until its next time plus ``seconds_per_url`` for each URL, with retries and holds at
-    the current failure rate. For a host that does not respond or provide its robots.txt, it is the time until the
-    crawler gives up. ``reason`` is why it waits, empty if only for its gap. For ``hosts`` that share one gap it is the
-    sum, under the name of the host with most pending URLs.
+    ``seconds`` is ``wait_seconds`` until its next time plus ``seconds_per_url`` for each URL. For a host that does not
+    respond or provide its robots.txt, it is the time until the crawler gives up. ``reason`` is why it waits, empty if
+    only for its gap. For ``hosts`` that share one gap it is the sum, under the name of the host with most pending URLs.
     """
 
     name: str
@@ -38,9 +38,10 @@ class HostTime(Struct, frozen=True):
 
 
 class Work(Struct, frozen=True):
-    """The pending work of a host: ``size`` URLs from ``next_time`` (seconds since 1970), which ``reason`` set.
+    """The pending work of a host: ``size`` URLs from ``next_time`` (seconds since 1970). ``reason`` is why it waits,
+    empty if only for its gap.
 
-    ``address`` is None if unknown. ``troubles`` is None if it has had none. ``grows`` and ``deep`` come from its tally.
+    ``address`` is None if unknown. ``silent`` is None if it responds. ``grows`` and ``deep`` come from its tally.
     """
 
     name: str
@@ -49,46 +50,31 @@ class Work(Struct, frozen=True):
     crawl_delay: float | None
     latency: float | None
     address: str | None = None
-    reason: HoldReason = HoldReason.NONE
-    troubles: Troubles | None = None
+    reason: str = ""
+    silent: Unresponsive | None = None
     grows: bool = False
     deep: str = ""
 
     @classmethod
     def of(cls, host: Host) -> Work:
         known, queue = host.politeness, host.queue
-        # If nothing else waits, the host is requested when the first retry is due.
+        next_time = next_time_of(host)
         return cls(
             host.name,
             queue.size,
-            max(known.next_time, queue.retry_at) if queue.only_retries else known.next_time,
+            next_time,
             known.crawl_delay,
             known.latency,
             known.address,
-            known.hold_reason,
-            Troubles.of(host),
+            RETRIES if next_time > known.next_time else _words(known.hold_reason),
+            Unresponsive.of(host),
             host.tally.grows,
             host.tally.deep,
         )
 
-    @classmethod
-    def stored(cls, name: str, value: bytes, rule: str) -> Work:
-        """Return the work of a stored record. Raises HostRecordError.
 
-        The whole record is decoded only if the host key ``rule`` or the host's troubles require it.
-        """
-        found = stored_host(value)
-        if rule == "address" or found.troubled or found.error_count or found.robots_tries:
-            return cls.of(decode_host(name, value))
-        delay, latency = found.crawl_delay, found.latency
-        return cls(
-            name,
-            found.size,
-            found.next_time,
-            None if delay < 0 else delay,
-            None if latency < 0 else latency,
-            reason=HoldReason(found.reason),
-        )
+def _words(reason: HoldReason) -> str:
+    return "" if reason.is_gap else reason.words
 
 
 def pace(crawl_delay: float | None, latency: float | None, settings: PolitenessSettings) -> float:
@@ -96,22 +82,19 @@ def pace(crawl_delay: float | None, latency: float | None, settings: PolitenessS
 
     The starts of two requests are at least a gap apart, regardless of the number of slots.
     """
-    return Pace(gap(crawl_delay, settings)[0], latency).each(settings.per_host)
+    between, _ = gap(crawl_delay, settings)
+    return max(between, (between + (latency or 0.0)) / settings.per_host)
 
 
 def time_of(work: Work, now: float, settings: PolitenessSettings, retry: RetrySettings = _RETRY) -> HostTime:
     """Return the time of a single host, from ``now`` (seconds since 1970) on."""
-    known = Pace(gap(work.crawl_delay, settings)[0], work.latency)
-    more = slowed(work.troubles, known, settings, retry)
-    wait, reason = max(0.0, work.next_time - now), "" if work.reason.is_gap else work.reason.words
+    each = pace(work.crawl_delay, work.latency, settings)
     if not work.size:
-        return HostTime(work.name, 0, known.each(settings.per_host), 0.0)
-    if more is None:
-        assert work.troubles is not None
-        lasts = until_given_up(work.troubles, work.size, work.latency, settings, retry)
-        return HostTime(work.name, work.size, lasts / work.size, wait + lasts, 1, wait, reason)
-    each = known.each(settings.per_host) + more
-    return HostTime(work.name, work.size, each, wait + work.size * each, 1, wait, reason)
+        return HostTime(work.name, 0, each, 0.0)
+    if work.silent is not None:
+        each = until_given_up(work.silent, work.size, work.latency, settings, retry) / work.size
+    wait = max(0.0, work.next_time - now)
+    return HostTime(work.name, work.size, each, wait + work.size * each, 1, wait, work.reason)
 
 
 def shared_key(work: Work, rule: str) -> str | None:
@@ -133,7 +116,7 @@ class _Group(Struct):
     gaps: float = 0.0  # seconds
     responses: float = 0.0  # seconds
     delay: float = 0.0  # the longest Crawl-delay applies to all
-    more: float = 0.0  # seconds of further tries and holds
+    more: float = 0.0  # seconds until the crawler gives up on those that do not respond
     wait: float = float("inf")  # seconds until the first may be requested
 
 

@@ -6,10 +6,10 @@ If several rules hold a host, the longest hold applies and gives the reason.
 from __future__ import annotations
 
 from enum import IntEnum
+from hashlib import blake2b
 from typing import NamedTuple
 
 from crawler.base.settings.parts import PolitenessSettings
-from crawler.frontier.jitter import jitter
 
 
 class HoldReason(IntEnum):
@@ -101,22 +101,12 @@ def hold_after_throttle(
     """
     if retry_after is not None:
         return cut_retry_after(retry_after, settings), HoldReason.RETRY_AFTER
-    return _doubled(settings.backoff_first, level, longest_backoff(settings), host), HoldReason.BACKOFF
+    return _backed_off(level, settings, host), HoldReason.BACKOFF
 
 
 def cut_retry_after(seconds: float, settings: PolitenessSettings) -> float:
     """Return the requested wait, cut to the longest one that is obeyed."""
     return min(max(seconds, 0.0), PATIENCE[settings.patience].retry_after_most)
-
-
-def longest_backoff(settings: PolitenessSettings) -> float:
-    """Return the longest back-off in seconds, without jitter."""
-    return _BACKOFF_MOST * settings.backoff_first
-
-
-def pauses_after_errors(settings: PolitenessSettings) -> tuple[float, float]:
-    """Return the least and the longest gap, in seconds, that is assumed for a host that responds with 5xx."""
-    return _ERRORS_LEAST * settings.backoff_first, _ERRORS_MOST * settings.backoff_first
 
 
 def hold_after_errors(
@@ -128,13 +118,13 @@ def hold_after_errors(
     """
     if errors_in_a_row < 2:
         return None
-    least, most = pauses_after_errors(settings)
+    least, most = _ERRORS_LEAST * settings.backoff_first, _ERRORS_MOST * settings.backoff_first
     return min(max(own_gap, least) * 2.0 ** min(errors_in_a_row - 1, 64), most), HoldReason.ERRORS
 
 
 def hold_after_failure(failures_in_a_row: int, settings: PolitenessSettings, host: str) -> tuple[float, HoldReason]:
     """Return the seconds a host is held after ``failures_in_a_row`` requests without a response, and the rule."""
-    wait = _doubled(settings.backoff_first, failures_in_a_row - 1, longest_backoff(settings), host)
+    wait = _backed_off(failures_in_a_row - 1, settings, host)
     return wait, HoldReason.FAILING
 
 
@@ -149,6 +139,17 @@ def longest_hold(settings: PolitenessSettings) -> float:
     return max(PATIENCE[settings.patience].retry_after_most, _SNOOZE_MOST * settings.backoff_first * (1 + JITTER))
 
 
+def _backed_off(times: int, settings: PolitenessSettings, host: str) -> float:
+    return _doubled(settings.backoff_first, times, _BACKOFF_MOST * settings.backoff_first, host)
+
+
 def _doubled(first: float, times: int, most: float, host: str) -> float:
     # 2**64 seconds exceeds any maximum. Capping the exponent prevents a float overflow.
     return min(first * 2.0 ** min(times, 64), most) * (1 + JITTER * jitter(host, times))
+
+
+def jitter(name: str, number: int) -> float:
+    """Return a number in [0, 1) that looks random and is always the same for a name and a number: not drawn at random,
+    so that a run can be repeated."""
+    digest = blake2b(f"{number} {name}".encode(), digest_size=8).digest()
+    return (int.from_bytes(digest, "big") >> 11) / 2**53

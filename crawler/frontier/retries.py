@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from crawler.base.settings.parts import RetrySettings
-from crawler.frontier.jitter import jitter
+from crawler.frontier.politeness import jitter
 from crawler.frontier.request_outcome import FailureClass
 
 _GROWTH = 4.0  # factor between two successive waits

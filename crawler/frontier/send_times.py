@@ -2,14 +2,13 @@
 
 The gate enforces a gap from the moment at which a request gets its place, and from its end. The name lookup and the
 connection come between getting a place and sending, and take longer for some requests than for others. If requests with
-the same gap may be in flight at the same time (``per_host`` above 1, ``address_delay``), the later one could be sent
+the same gap may be in flight at the same time (``per_host`` above 1, rates of sites), the later one could be sent
 just after the earlier one, or before it. Each request therefore asks again in the step in which it is sent. This wait
 is not a place in a line: a connection is already open, and no other request waits for it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import NamedTuple
 
 _PRUNED = 10_000  # number of keys above which those with expired gaps are removed
@@ -35,17 +34,14 @@ class SendTimes:
         """Apply new settings: an earlier gap then lasts no longer than the gap of the request waiting for it."""
         self._settings += 1
 
-    def next_time(self, gaps: Iterable[tuple[str, float]], now: float) -> float:
-        """Return when a request with these gaps (seconds by key) may be sent: ``now`` or later."""
-        at = now
-        for key, own in gaps:
-            event = self._last.get(key)
-            if event is not None:
-                if event.at > now:  # the clock was set back: count from now, but only once
-                    event = self._last[key] = event._replace(at=now)
-                gap = event.gap if event.settings == self._settings else min(event.gap, own)
-                at = max(at, event.at + gap)
-        return at
+    def next_time(self, key: str, gap: float, now: float) -> float:
+        """Return when a request may be sent for the owner of the gap (seconds): ``now`` or later."""
+        event = self._last.get(key)
+        if event is None:
+            return now
+        if event.at > now:  # the clock was set back: count from now, but only once
+            event = self._last[key] = event._replace(at=now)
+        return max(now, event.at + (event.gap if event.settings == self._settings else min(event.gap, gap)))
 
     def hold(self, key: str, gap: float, now: float) -> None:
         """Record that a request was sent or ended at ``now``: the next one may be sent ``gap`` seconds later."""

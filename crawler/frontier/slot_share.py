@@ -42,12 +42,8 @@ Kinds = tuple[bool, bool, bool, bool]
 
 def kind_of(host: Host, slow_from: float) -> int:
     """Return the kind of a host. A host is slow if it takes longer than ``slow_from`` seconds."""
-    return kind_of_figures(host.failures.in_a_row, host.politeness.latency, slow_from)
-
-
-def kind_of_figures(failures_in_a_row: int, latency: float | None, slow_from: float) -> int:
-    """Return the kind of a host with these figures."""
-    if failures_in_a_row > 0:
+    latency = host.politeness.latency
+    if host.failures.in_a_row > 0:
         return SLOW
     if latency is None:
         return NEW

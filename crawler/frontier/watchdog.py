@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from crawler.frontier.host import Host, glance
+from crawler.frontier.host import Host, stored_host
 from crawler.frontier.states import IN_LINE, QUEUED
 from crawler.frontier.workbench import Workbench
 
@@ -54,12 +54,13 @@ class Watchdog:
 
         Raises HostRecordError.
         """
-        _, flags, size, next_time, asked = glance(stored)
-        if flags or not size or next_time >= limits.due:
+        found = stored_host(stored)
+        next_time = found.next_time
+        if not found.is_open or not found.size or next_time >= limits.due:
             return False  # the case for nearly all hosts of most crawls
         workbench = self._workbench
         host = workbench.kept(name)
-        absent = asked < limits.asked if host is None else not host.state & QUEUED
+        absent = found.last_request < limits.asked if host is None else not host.state & QUEUED
         limit = limits.due if absent else limits.unserved
         if next_time >= limit:
             return False  # the case for nearly all hosts of a crawl with more hosts than turns

@@ -18,9 +18,9 @@ from collections.abc import Iterator
 
 from crawler.base.kv import Batch, Family, Reader
 from crawler.base.settings.parts import PolitenessSettings
-from crawler.frontier.domain_tallies import DomainTallies
 from crawler.frontier.gate import Gate
 from crawler.frontier.host import NO_FAILURES, Host, decode_host, encode_host, host_name
+from crawler.frontier.host_closed import DomainTallies
 from crawler.frontier.host_session import Sessions
 from crawler.frontier.importance import Importance
 from crawler.frontier.lease import Lease

@@ -21,8 +21,8 @@ from crawler.base.kv import Family
 from crawler.base.settings.parts import PolitenessSettings
 from crawler.base.settings.sites import Sites
 from crawler.frontier.politeness import HoldReason, gap
-from crawler.inspect.export.final_records import final_records
 from crawler.inspect.job_reader import OpenJob, open_job
+from crawler.inspect.record_stream import final_records
 from crawler.job.event_log import seconds_held
 from crawler.job.history_file import read_history
 from crawler.url.robots.parse import product_token, target_of

@@ -10,9 +10,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import unquote
 
-from crawler.inspect.broken_links import Findings
-from crawler.inspect.export.final_records import final_records
-from crawler.inspect.link_verdict import verdict_of
+from crawler.inspect.broken_links import Findings, verdict_of
+from crawler.inspect.record_stream import final_records
 from crawler.job.output import Record
 from crawler.job.records import Outcome
 from crawler.url.urls.canonicaliser import Canonical, Canonicaliser

@@ -38,14 +38,12 @@ from crawler.job.bucket.objects import BucketError, Objects, check_objects, put_
 from crawler.job.bucket.restoration import Restored, Wanted, check_empty, every_file, restore
 from crawler.job.bucket.snapshots import Held, Snapshots
 from crawler.job.bucket.tidying import tidy
+from crawler.job.crawl_at_rest import at_rest
 from crawler.job.crawl_file import CRAWL as CRAWL_FILE
 from crawler.job.crawl_file import PARTITIONS, partition_directory, read_crawl_file
-from crawler.job.directory import BROKEN_OFF, IDENTITY, PAGES, REPAIRED, holds_job
-from crawler.job.history_file import HISTORY
+from crawler.job.directory import BROKEN_OFF, REPAIRED, holds_job
 from crawler.job.identity import read_identity
-from crawler.job.job_lock import lock_holder
 from crawler.job.recovery import encode_hash
-from crawler.job.run_settings import RUN
 from crawler.job.snapshot import SNAPSHOT, remove_snapshot
 
 
@@ -83,20 +81,14 @@ def back_up(directory: Path, to: str, take: Callable[[Path], None], now: float) 
     identities = [read_identity(job) for job in crawl.jobs]
     address = to if is_address(to) else f"file:{Path(to).absolute()}"
     check_apart(directory, address)
-    with _alone(directory):
-        _check_at_rest(crawl)
+    with _alone(directory), at_rest(directory):
         objects = bucket_at(to)
         of = encode_hash(identities[0].hash) if crawl.is_job else read_crawl_file(directory).id.encode("ascii")
         last = _begin(objects, blake2b(of, digest_size=16).hexdigest(), crawl)
         made = BackedUp(1 if last is None else last.number + 1)
-        marks = _marks(crawl)
         for partition in crawl.found:
             with partition.named():
                 _add(made, objects, partition.number, partition.directory, take, now)
-        if not crawl.is_job:
-            _check_at_rest(crawl)
-            if _marks(crawl_partitions(directory)) != marks:
-                raise BucketError(f"{directory} was in use during the backup: stop the crawl and make the backup again")
         numbers = tuple(partition.number for partition in crawl.found)
         text = "" if crawl.is_job else (directory / CRAWL_FILE).read_text("utf-8")
         whole = Whole(made.number, numbers, text, str(directory.absolute()))
@@ -169,21 +161,6 @@ def _alone(directory: Path) -> Iterator[None]:
         yield
     finally:
         os.close(fd)
-
-
-def _check_at_rest(crawl: CrawlPartitions) -> None:
-    running = [each for each in crawl.found if not crawl.is_job and lock_holder(each.directory) is not None]
-    if running:
-        raise BucketError(
-            f"partition {running[0].number:02} of {crawl.directory} is running: stop the crawl first, because "
-            "snapshots of its partitions made at different times lack the links between them"
-        )
-
-
-def _marks(crawl: CrawlPartitions) -> dict[Path, tuple[int, int]]:
-    """Return times and sizes of files that change with every run of a partition."""
-    paths = (each.directory / name for each in crawl.found for name in (IDENTITY, RUN, HISTORY, PAGES))
-    return {path: (path.stat().st_mtime_ns, path.stat().st_size) for path in paths if path.exists()}
 
 
 def restore_crawl(

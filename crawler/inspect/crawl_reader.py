@@ -9,10 +9,9 @@ from typing import Any
 from crawler.base.kv import Family
 from crawler.base.settings.sites import Sites
 from crawler.inspect.crawl_partitions import CrawlPartitions, Partition, crawl_partitions
-from crawler.inspect.host_table import Row, Selection, Table, all_host_rows, merged
+from crawler.inspect.host_table import Row, Selection, Table, all_host_rows, merged, told_by
 from crawler.inspect.hosts_now import hosts_now
 from crawler.inspect.job_reader import job_stats, open_job
-from crawler.inspect.sort_values import told_by
 from crawler.job.clock_anchor import job_time
 from crawler.job.crawl_file import partitions_gone, partitions_left
 from crawler.job.job_lock import lock_holder

@@ -24,6 +24,7 @@ from crawler.frontier.serving import AT_ONCE, Bar
 from crawler.frontier.traps.origins import Origins
 from crawler.frontier.traps.soft404 import explain_rows
 from crawler.frontier.traps.traps import Traps
+from crawler.inspect.crawl_partitions import CrawlPartitions, crawl_partitions, whole_job
 from crawler.inspect.host_settings import SettingInForce, url_settings
 from crawler.inspect.host_table import Row, table_row
 from crawler.inspect.hosts_now import HostsNow, slot_figures
@@ -31,6 +32,7 @@ from crawler.inspect.job_reader import open_job, queue
 from crawler.inspect.known_urls import open_known
 from crawler.inspect.statistics import FailingProxy, SlotFigures
 from crawler.job.clock_anchor import job_time
+from crawler.job.crawl_file import crawl_around, partition_directory
 from crawler.job.directory import PAGES, JobError
 from crawler.job.identity import read_identity
 from crawler.job.live_status import Live, read_live
@@ -293,6 +295,34 @@ def explain_url(directory: Path, text: str, now: float | None = None) -> Explana
         return found
 
 
+def owner_of(crawl: CrawlPartitions, text: str) -> int | None:
+    """Return the number of the partition that owns a URL; None if the text is not a URL. Raises JobError."""
+    url = crawl.canonicaliser().canonicalise(text)
+    return crawl.placement.of(url.href) if isinstance(url, Canonical) else None
+
+
+def explain_in(directory: Path, text: str) -> Explanation:
+    """Return everything a job or crawl knows about a URL; for a crawl, from the partition that owns it. For the
+    directory of a single partition, the explanation also names the owner. Raises the exceptions of ``open_job``.
+
+    If the owner has not started, none of its URLs has been found: any other partition has the same settings and gives
+    the same explanation."""
+    around = crawl_around(directory)
+    crawl = crawl_partitions(around or directory)
+    number = None if crawl.is_job else owner_of(crawl, text)
+    owner = None if number is None else crawl.partition(number)
+    partition = (owner or crawl.found[0]) if around is None else whole_job(directory)
+    with partition.named():
+        found = explain_url(partition.directory, text)
+        if found.record is None and owner is not None and found.href is not None and found.damage is None:
+            before = (last_record(job / PAGES, found.href) for job in crawl.with_records(owner)[1:])
+            found.record = next((each for records in before for each in records if each is not None), None)
+    is_here = number is None or (around and partition_directory(around, number).resolve() == directory.resolve())
+    if number is not None and not is_here:
+        found.partition = Ownership(number, crawl.count, begun=owner is not None)
+    return found
+
+
 def _told_by(live: Live) -> CrawlNow:
     stats = live.stats
     return CrawlNow(
@@ -436,10 +466,10 @@ def _robots(known: Known, url: Canonical, host: HostSnapshot, now: float) -> Rob
     return RobotsAnswer(
         RobotsState.ALLOWED if refusal is None else RobotsState.DISALLOWED,
         agent,
-        None if refusal is None else robots.words(refusal),
+        None if refusal is None else refusal.words,
         None if robots.copy_of is None else robots.answer_words,
         robots.copy_of,
-        [cut.words for cut in robots.rules.cut],
+        list(robots.rules.cut),
         host.robots_until or None,
         host.robots_until <= now and not host.robots_unused,
         since,

@@ -16,8 +16,8 @@ from msgspec import Struct, field
 from crawler.base.kv import Family, Reader
 from crawler.base.settings.sites import Sites
 from crawler.frontier.frontier import Frontier
-from crawler.frontier.host import host_name, pages_of, stored_host
-from crawler.frontier.host_status import HostState, ScriptedHosts, state_of, state_of_stored
+from crawler.frontier.host import host_name
+from crawler.frontier.host_status import HostState, ScriptedHosts, state_of
 from crawler.frontier.pace import HostTime, HostTimes, Work
 from crawler.frontier.queues import read_host
 from crawler.frontier.serving import AT_ONCE, Bar, Serving
@@ -106,24 +106,17 @@ class HostStates:
         rows, now = self._store.scan(Family.HOSTS, start, None, most), self._clock()
         watchdog = self._frontier.watchdog
         serving = self._serving()
-        host_key = self.sites.settings.politeness.host_key
         limits = watchdog.limits(now, serving=serving.bar is not Bar.CRAWL)
         for key, value in rows:
             name = host_name(key)
-            host, of_host = self._frontier.seen(name, now), self.sites.of_host(name)
-            budget, politeness = of_host.budget, of_host.politeness
-            stored = stored_host(value)
-            if host is None and 0 < stored.size == stored.retry_size:  # its retry times are not in the record
-                host = read_host(self._store, name, value)
-            state = (
-                state_of_stored(stored, now, budget, serving) if host is None else state_of(host, now, budget, serving)
-            )
+            host = self._frontier.seen(name, now) or read_host(self._store, name, value)
+            of_host = self.sites.of_host(name)
+            state = state_of(host, now, of_host.budget, serving)
             found.counts[state.value] += 1
             if "browser" not in self.sites.stated(name) or of_host.browser.when != "never":
-                found.scripted.add(name, *pages_of(value))
+                found.scripted.add(name, host.tally.pages, host.tally.scripted)
             if state not in UNTIMED:
-                work = Work.stored(name, value, host_key) if host is None else Work.of(host)
-                found.times.add(work, politeness)
+                found.times.add(Work.of(host), of_host.politeness)
             if watchdog.overlooks(name, value, limits):
                 found.suspects.add(name)
         return rows[-1][0] + b"\0" if len(rows) == most else None

@@ -12,7 +12,7 @@ from crawler.base.kv import Family, Reader
 from crawler.base.settings.parts import PolitenessSettings
 from crawler.base.settings.sites import Sites
 from crawler.frontier.entry import queue_of
-from crawler.frontier.host import Host, glance, host_name, stored_host
+from crawler.frontier.host import Host, host_name, stored_host
 from crawler.frontier.host_keys import NO_HOLD, OF_THE_KEY, KeyHold, under_key
 from crawler.frontier.host_status import HostSnapshot, snapshot
 from crawler.frontier.politeness import HoldReason
@@ -54,10 +54,11 @@ class HostsNow(Struct, frozen=True):
         return found
 
     def _holds_of_name(self, hosts: dict[str, bytes], slots: int) -> Iterator[tuple[str, KeyHold]]:
-        glances = [glance(value) for value in hosts.values()]
-        until, reason = max(((at, rule) for rule, _, _, at, _ in glances if rule in OF_THE_KEY), default=(0.0, 0))
+        stored = [stored_host(value) for value in hosts.values()]
+        held = ((each.next_time, each.reason) for each in stored if each.reason in OF_THE_KEY)
+        until, reason = max(held, default=(0.0, 0))
         flying = sum(self.in_flight.get(name, 0) + (name in self.side_requests) for name in hosts)
-        crawl_delay = max(0.0, *(stored_host(value).crawl_delay for value in hosts.values()))
+        crawl_delay = max(0.0, *(each.crawl_delay for each in stored))
         for name in hosts:
             busy = flying >= slots and not self.is_busy(name)
             yield name, KeyHold(until, HoldReason(reason), busy, crawl_delay)

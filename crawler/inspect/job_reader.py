@@ -7,6 +7,7 @@ the journal, as a resumed crawl does. A running crawl also writes ``live.json`` 
 from __future__ import annotations
 
 import contextlib
+import datetime
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -30,7 +31,7 @@ from crawler.inspect.statistics import HostFigures, JobFigures, assemble
 from crawler.job.checkpoint.envelope import EnvelopeError
 from crawler.job.checkpoint.generations import KEPT, Generations
 from crawler.job.clock_anchor import job_time
-from crawler.job.directory import LIVE, PAGES, SEEN, STORE
+from crawler.job.directory import IDENTITY, LIVE, PAGES, SEEN, STORE
 from crawler.job.history_file import read_history
 from crawler.job.identity import Identity, read_identity
 from crawler.job.job_lock import lock_holder
@@ -39,6 +40,7 @@ from crawler.job.markdown_files import markdown_size
 from crawler.job.metrics.catalogue import KILLED, Counters
 from crawler.job.metrics.crawl_history import CrawlHistoryError
 from crawler.job.metrics.outlook import SeenAhead, seen_at_end, seen_warning
+from crawler.job.output import lines_of, record_of
 from crawler.job.output.body_files import BODY_SIZES, decode_sizes
 from crawler.job.output.outputs import sizes_on_disk
 from crawler.job.output.record_text import text_size
@@ -200,3 +202,14 @@ def queue(store: Reader, host: str) -> Iterator[tuple[bytes, Entry]]:
     """Yield (slot, entry) of one host in queue order, including URLs in flight."""
     for key, value in store.rows(Family.PENDING, pending_key(host, RETRY_START), pending_key(host, FRESH_END)):
         yield split_pending_key(key)[1], decode_entry(value)
+
+
+def began_at(directory: Path, now: float) -> float:
+    """Return when the job started, in seconds since 1970: the modification time of ``job.json``, or the time of the
+    first record if that is earlier, as a repair may have rewritten ``job.json``. Raises OSError."""
+    moment = min(now, (directory / IDENTITY).stat().st_mtime)
+    for _, line in lines_of(directory / PAGES, 1):
+        finished = (record_of(line) or {}).get("fetched_at")
+        with contextlib.suppress(ValueError):
+            moment = min(moment, datetime.datetime.fromisoformat(str(finished)).timestamp())
+    return moment

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import stat
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
@@ -24,9 +23,7 @@ from crawler.job.store.rocks import StoreError
 from crawler.job.stored_errors import DAMAGE
 from crawler.seen.exact.rows import rows_of
 from crawler.seen.filters import Key, SeenSet, load_seen
-from crawler.seen.filters.filter_file import check_end, read_parts
-from crawler.seen.filters.memory_budget import check_memory
-from crawler.seen.filters.segment_format import FormatError, check_version
+from crawler.seen.filters.filter_file import check_end, opened_filter, read_parts
 from crawler.url.urls.canonicaliser import Canonical, Canonicaliser
 
 
@@ -105,18 +102,8 @@ def _of_job(path: Path, own: Path) -> Iterator[tuple[_Keys, Canonicaliser]]:
 
 
 def _of_file(path: Path) -> tuple[_Keys, Canonicaliser]:
-    with open(path, "rb", opener=_at_once) as inp:
-        found = os.fstat(inp.fileno())
-        if not stat.S_ISREG(found.st_mode):
-            raise JobError(f"crawl.known: {path} is neither a job nor a file of `crawler filter` or `crawler dedup`")
-        try:
-            check_version(inp)
-        except FormatError as error:
-            raise JobError(
-                f"crawl.known: {path} is neither a job nor a file of `crawler filter` or `crawler dedup`: {error}"
-            ) from error
-        check_memory(found.st_size, "the filter in it")
-        parts = read_parts(inp, found.st_size)
+    with opened_filter(path) as (inp, size):
+        parts = read_parts(inp, size)
         check_end(inp)
     keys = parts.header.get("keys")
     rules: object = []
@@ -127,8 +114,3 @@ def _of_file(path: Path) -> tuple[_Keys, Canonicaliser]:
     if not isinstance(rules, list):
         raise JobError(f"crawl.known: {path}: its keys were made by an unknown method")
     return load_seen(parts.state, parts.segments), Canonicaliser(rules)
-
-
-def _at_once(path: str, flags: int) -> int:
-    """Open a file without blocking if it is a pipe without a writer."""
-    return os.open(path, flags | os.O_NONBLOCK)

@@ -10,9 +10,11 @@ from __future__ import annotations
 
 import itertools
 import os
-from collections.abc import Collection, Iterator
+import time
+from collections.abc import Callable, Collection, Iterator
 from functools import partial
 from pathlib import Path
+from typing import TypeVar
 
 from crawler.base.kv import Family, Reader
 from crawler.inspect.job_reader import open_job
@@ -20,14 +22,17 @@ from crawler.job.directory import PAGES, JobError
 from crawler.job.identity import read_identity
 from crawler.job.job_lock import lock_holder
 from crawler.job.live_status import read_live
-from crawler.job.output import lines_of
+from crawler.job.output import Record, lines_of, record_of
 from crawler.job.output.changes import Cursor, with_change
 from crawler.job.output.record_text import has_text, open_text, path_at, segments_of
 from crawler.job.output.reverse_reader import decoded, line_before, lines_backwards
 from crawler.job.records import JournalError, decode_done
 from crawler.job.recovery import stored_end
 
-_PIECE = 2**20  # bytes per read
+T = TypeVar("T")
+
+_BUSY = 10.0  # seconds to wait for a job in use to report how far its records are final
+_POLL = 0.1  # seconds between two checks
 
 
 class Tail:
@@ -157,25 +162,10 @@ class Tail:
 
 def journalled_end(store: Reader) -> int:
     """Return the end of the last record in the journal. Raises JournalError."""
-    last = _last_row(store)
+    last = None
+    for _, value in store.rows(Family.DONE):  # only those since the oldest generation
+        last = value
     return (stored_end(store) or 0) if last is None else decode_done(last).positions[0].end
-
-
-def _last_row(store: Reader) -> bytes | None:
-    # The store is read only forwards, so find the last key by bisection.
-    rows = store.scan(Family.DONE, b"", None, 1)
-    if not rows:
-        return None
-    low, high = int.from_bytes(rows[0][0], "big"), 2**64
-    value = rows[0][1]
-    while high - low > 1:
-        middle = (low + high) // 2
-        rows = store.scan(Family.DONE, middle.to_bytes(8, "big"), None, 1)
-        if rows:
-            low, value = int.from_bytes(rows[0][0], "big"), rows[0][1]
-        else:
-            high = middle
-    return value
 
 
 def changes_up_to(path: Path, end: int, since: str, limit: int) -> list[bytes]:
@@ -185,3 +175,33 @@ def changes_up_to(path: Path, end: int, since: str, limit: int) -> list[bytes]:
     cursor.check(end, partial(line_before, path))
     lines = itertools.islice(lines_of(path, end, cursor.end), limit)
     return [with_change(line, decoded(offset, line, PAGES), offset + len(line)) for offset, line in lines]
+
+
+# -- for a single complete read ---------------------------------------------------------------------------------------
+
+
+def final_records(directory: Path) -> Iterator[tuple[Record, int]]:
+    """Yield (record, its length in bytes) for each finished URL, in order of completion. Raises JobError, OSError and,
+    for a line that is not a record, JournalError."""
+    for number, line in enumerate(final_lines(directory), 1):
+        record = record_of(line)
+        if record is None:
+            raise JournalError(f"{PAGES}: line {number} is not a record; run `crawler verify`")
+        yield record, len(line)
+
+
+def final_lines(directory: Path) -> Iterator[bytes]:
+    """Yield the unchanged lines of these records. Raises JobError, OSError."""
+    tail = Tail(directory)
+    once_known(directory, lambda: tail.knows_end() or None)
+    yield from tail.more()
+
+
+def once_known(directory: Path, look: Callable[[], T | None]) -> T:
+    """Poll until it is known how far records are final, and return the result. Raises JobError."""
+    deadline = time.monotonic() + _BUSY
+    while (found := look()) is None:
+        if time.monotonic() > deadline:
+            raise JobError(f"{directory} is in use by a process that shows no records: try again later")
+        time.sleep(_POLL)
+    return found

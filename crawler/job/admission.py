@@ -23,7 +23,7 @@ from crawler.frontier.order import Order, default_class
 from crawler.frontier.traps.origins import Origins
 from crawler.frontier.traps.traps import Traps
 from crawler.job.directory import JobError
-from crawler.job.found import KEEP_ALL, UNKNOWN, Brought, Decided, Found, Router
+from crawler.job.found import KEEP_ALL, UNKNOWN, Brought, CopiedPage, Decided, Found, Router
 from crawler.job.journal_search import JournalSearch
 from crawler.job.metrics.catalogue import Counters
 from crawler.job.records import DIGEST_SIZE, Outcome, PageRecord, encode_admitted, encode_forgotten, sequence_key
@@ -207,23 +207,23 @@ class Admission:
         self.seen.restore(digests)
         self._name(digests, batch)
 
-    def leave_out(self, urls: Sequence[Canonical], copy: PageRecord, transaction: Transaction, now: float) -> None:
+    def leave_out(self, urls: Sequence[Canonical], copy: CopiedPage, transaction: Transaction, now: float) -> None:
         """Refuse the new links of a page that is a copy of another. Each gets a record, until the host reaches the
         limit of such records for a trap; after that the links are ignored."""
-        if urls and self.policy.traps.takes_copies(copy.entry.href):
-            self.admit(Found(urls, copy.entry.depth + 1, copy.entry.href, found_at=now, copy=copy), transaction)
+        if urls and self.policy.traps.takes_copies(copy.href):
+            self.admit(Found(urls, copy.depth + 1, copy.href, found_at=now, copy=copy), transaction)
 
     def _refuse(
-        self, entries: list[Entry], now: float, transaction: Transaction, copy: PageRecord | None = None
+        self, entries: list[Entry], now: float, transaction: Transaction, copy: CopiedPage | None = None
     ) -> list[Entry]:
         """Finish the entries that a trap or one of our rules refuses. Returns the others."""
         if copy is None and self.origins is not None:
             entries = self._refuse_origins(self.origins, entries, now, transaction)
         refusals: Sequence[Refusal | None]
-        if copy is not None and copy.content is not None:
-            words = f"on a page that says the same as {copy.content.duplicate_of}"
+        if copy is not None:
+            words = f"on a page that says the same as {copy.original}"
             refusals = [Refusal.of_setting(Rule.DUPLICATES, words)] * len(entries)
-            counted = self.policy.traps.count_copies(copy.entry.href, len(entries), transaction.batch)
+            counted = self.policy.traps.count_copies(copy.href, len(entries), transaction.batch)
         else:
             refusals, counted = self.policy.traps.refusals([entry.href for entry in entries], transaction.batch)
         self.counters.trap_counts += counted

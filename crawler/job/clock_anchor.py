@@ -6,28 +6,22 @@ set. After a reboot a clock step cannot be detected: a clock that was set forwar
 
 from __future__ import annotations
 
-import math
-import struct
 from collections.abc import Callable
 
 from crawler.base.clock import Anchor, SteadyClock
 from crawler.base.kv import Batch, Family, Reader
 from crawler.job.clock_step import move_times
+from crawler.job.records import StoredValue
 
 CLOCK = b"clock"
 LEAST = 1.0  # seconds; smaller steps do not matter, because every host waits its gap when a job resumes
-_OFFSET = struct.Struct("<d")
+_ANCHOR = StoredValue(Anchor, "the clock of the last run")
+encode_anchor = _ANCHOR.encode
 
 
 def stored_anchor(store: Reader) -> Anchor | None:
-    """Return the anchor of the last run; None if it is missing or invalid."""
-    value = store.get(Family.META, CLOCK)
-    if value is None or len(value) <= _OFFSET.size:
-        return None
-    (offset,) = _OFFSET.unpack_from(value)
-    if not math.isfinite(offset):
-        return None
-    return Anchor(value[_OFFSET.size :].decode("ascii", "replace"), offset)
+    """Return the anchor of the last run; None if there is none. Raises JournalError."""
+    return _ANCHOR.read(store, CLOCK)
 
 
 def job_time(store: Reader) -> float:
@@ -39,11 +33,6 @@ def job_time(store: Reader) -> float:
     if mine is None or its is None or mine.boot != its.boot:
         return clock()
     return clock() + its.offset - mine.offset
-
-
-def encode_anchor(anchor: Anchor) -> bytes:
-    """Inverse of ``stored_anchor``."""
-    return _OFFSET.pack(anchor.offset) + anchor.boot.encode("ascii")
 
 
 def follow_clock(store: Reader, anchor: Anchor | None, now: float, tell: Callable[[str], None], batch: Batch) -> None:

@@ -14,16 +14,21 @@ import contextlib
 import os
 import secrets
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-import msgspec
-from msgspec import Struct
+from msgspec import Meta, Struct, to_builtins
 
 from crawler import __version__
 from crawler.base.clock import BOOT_ID
 from crawler.base.disk import Disk, make_private_directory, write_file
 from crawler.base.settings.parts import PARTITIONS_MOST, SHAPING, SiteGroups
-from crawler.job.checkpoint.envelope import EnvelopeError, decode_envelope, encode_envelope, read_bounded
+from crawler.job.checkpoint.envelope import (
+    EnvelopeError,
+    content_of,
+    decode_envelope,
+    encode_envelope,
+    read_bounded,
+)
 from crawler.job.directory import UNUSABLE, JobError, check_format, holds_job, make_directory
 from crawler.job.partition.placement import Placement
 
@@ -32,7 +37,7 @@ PARTITIONS = "partitions"
 BEGUN = "begun"
 LEFT = "left"
 MAGIC, FORMER_MAGIC = "frontier-crawl", "crawler-crawl"
-VERSION = 1
+VERSION = 2
 SECRET_BYTES = 16
 Shaping = dict[str, dict[str, Any]]
 
@@ -47,8 +52,8 @@ class CrawlFile(Struct, frozen=True):
 
     name: str
     id: str
-    partitions: int
-    secret: bytes
+    partitions: Annotated[int, Meta(gt=0, le=PARTITIONS_MOST)]
+    secret: Annotated[bytes, Meta(min_length=SECRET_BYTES)]
     suffixes: str
     shaping: Shaping
     by_host: bool = False
@@ -193,47 +198,24 @@ def read_crawl_file(directory: Path) -> CrawlFile:
 
 def encode_crawl(crawl: CrawlFile) -> bytes:
     """Return the bytes of ``crawl.json``."""
-    content: dict[str, Any] = {
-        "program": __version__,
-        "name": crawl.name,
-        "id": crawl.id,
-        "partitions": crawl.partitions,
-        "secret": crawl.secret.hex(),
-        "suffixes": crawl.suffixes,
-        "by": crawl.by,
-        "groups": crawl.groups,
-        "shaping": crawl.shaping,
-    }
-    return encode_envelope(MAGIC, VERSION, content)
+    return encode_envelope(MAGIC, VERSION, {"program": __version__, **to_builtins(crawl)})
 
 
 def decode_crawl(data: bytes, name: str) -> CrawlFile:
     """Decode the bytes of a ``crawl.json``; ``name`` names it in messages. Raises JobError."""
     check_format(data, name, MAGIC, VERSION, FORMER_MAGIC)
     try:
-        content = decode_envelope(data, MAGIC, VERSION, name)
+        crawl = content_of(decode_envelope(data, MAGIC, VERSION, name), CrawlFile, name)
     except EnvelopeError as error:
         raise JobError(str(error)) from error
-    match content:
-        case {
-            "name": str(crawl),
-            "id": str(own),
-            "partitions": int(count),
-            "secret": str(secret),
-            "suffixes": str(suffixes),
-            "by": "domain" | "host" as by,
-            "groups": list(groups),
-            "shaping": dict(shaping),
-        } if 0 < count <= PARTITIONS_MOST and _is_complete(shaping):
-            with contextlib.suppress(ValueError, msgspec.ValidationError):
-                if len(bytes.fromhex(secret)) >= SECRET_BYTES:
-                    placed = msgspec.convert(groups, SiteGroups)
-                    return CrawlFile(crawl, own, count, bytes.fromhex(secret), suffixes, shaping, by == "host", placed)
-    raise JobError(f"{name}: not the description of a crawl")
+    if not is_complete(crawl.shaping):
+        raise JobError(f"{name}: a shaping setting of the crawl is missing")
+    return crawl
 
 
-def _is_complete(shaping: dict[str, Any]) -> bool:
-    return all(isinstance(shaping.get(table), dict) and key in shaping[table] for table, key in SHAPING)
+def is_complete(shaping: Shaping) -> bool:
+    """True if all shaping settings are there."""
+    return all(key in shaping.get(table, {}) for table, key in SHAPING)
 
 
 def begin_crawl_file(disk: Disk, directory: Path, crawl: CrawlFile) -> CrawlFile:

@@ -15,13 +15,10 @@ queue. So the sum of a counter does not change. Each partition records in its ``
 
 from __future__ import annotations
 
-import json
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
 from pathlib import Path
 
-import msgspec
 from msgspec import Struct, field
 from msgspec.structs import replace
 
@@ -40,8 +37,8 @@ from crawler.job.partition import outbox
 from crawler.job.partition.messages import Links, Widened, decode_message, encode_message, found_of, links_of
 from crawler.job.partition.quota import Allowance, encode_allowance
 from crawler.job.receiving import CRAWL, EPOCH, mark_of
-from crawler.job.records import JournalError, encode_counters
-from crawler.job.recovery import COUNTERS, OUTPUT_END, PARTITION_KEPT, stored_counters
+from crawler.job.records import JournalError, StoredValue, encode_counters
+from crawler.job.recovery import COUNTERS, OUTPUT_END, PARTITION_KEPT, encode_partition, stored_counters
 from crawler.job.snapshot import link_state
 from crawler.job.store.rocks import OF_PARTITIONS, PartitionStore, RocksStore
 from crawler.job.store.store_budget import StoreBudget
@@ -76,13 +73,12 @@ class Descent(Struct, frozen=True):
     ancestors: tuple[int, ...] = ()
 
 
+_DESCENT = StoredValue(Descent, "the descent of a partition")
+
+
 def read_descent(store: Reader) -> Descent | None:
     """Return the descent of a partition that resulted from a split; None for any other job. Raises JournalError."""
-    value = store.get(Family.META, DESCENT)
-    try:
-        return None if value is None else msgspec.json.decode(value, type=Descent)
-    except msgspec.DecodeError as error:
-        raise JournalError(f"not the descent of a partition: {error}") from error
+    return _DESCENT.read(store, DESCENT)
 
 
 class Part(Struct):
@@ -130,7 +126,7 @@ def divide(state: Path, old: tuple[int, int], crawl: CrawlFile, shaping: Shaping
         for part in parts:
             part.write()
             make_private_directory(part.directory)
-            link_state(state, part.directory, partial(_copy, part.store))
+            link_state(state, part.directory, part.store.snapshot)
             identity = replace(read_identity(state), shaping=shaping, partition=(part.number, crawl.partitions))
             write_identity(RealDisk(), part.directory, identity)
             if part is not parts[0]:
@@ -139,10 +135,6 @@ def divide(state: Path, old: tuple[int, int], crawl: CrawlFile, shaping: Shaping
         for each in (source, *(part.store for part in parts)):
             each.close()
     return parts
-
-
-def _copy(store: Store, path: Path) -> None:
-    store.snapshot(str(path))
 
 
 class _Division:
@@ -253,8 +245,8 @@ class _Division:
 
     def _new_names(self, part: Part, descent: Descent) -> Iterator[tuple[bytes, bytes]]:
         yield COUNTERS, encode_counters(part.counters)
-        yield DESCENT, msgspec.json.encode(descent)
-        yield PARTITION_KEPT, json.dumps((part.number, self._crawl.partitions)).encode("ascii")
+        yield DESCENT, _DESCENT.encode(descent)
+        yield PARTITION_KEPT, encode_partition((part.number, self._crawl.partitions))
         yield CRAWL, mark_of(self._crawl.secret)
         if part is self._heir and self._source.get(Family.META, _ALLOWANCE) is None:
             yield _ALLOWANCE, encode_allowance(Allowance(1, part.counters.pages_fetched))

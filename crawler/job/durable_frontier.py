@@ -26,7 +26,7 @@ from msgspec import Struct
 
 from crawler.base.clock import SteadyClock
 from crawler.base.settings.load import settings_from
-from crawler.base.settings.parts import CLASSES
+from crawler.base.settings.parts import CLASSES, TABLES
 from crawler.frontier.lease import Lease, Retry
 from crawler.frontier.request_outcome import FailureClass, RequestOutcome
 from crawler.job.checkpointer import CheckpointResult, drive
@@ -51,24 +51,6 @@ from crawler.url.urls.whatwg import Rejected, has_userinfo
 
 _DOUBTED_SLICE = 512  # URLs looked up in one transaction
 _OWN_BATCH = "library"  # batch name for calls of this class, which queue all URLs of a call in one transaction
-_TABLES = {
-    "delay": "politeness",
-    "per_host": "politeness",
-    "host_key": "politeness",
-    "scope": "crawl",
-    "order": "crawl",
-    "max_depth": "crawl",
-    "hops_outside": "crawl",
-    "include": "scope",
-    "exclude": "scope",
-    "fpp": "seen",
-    "capacity": "seen",
-    "hash": "seen",
-    "ledger": "seen",
-    "rules": "canonical",
-    "sync_interval": "durability",
-    "checkpoint_interval": "durability",
-}
 
 
 class Options(TypedDict, total=False):
@@ -92,6 +74,14 @@ class Options(TypedDict, total=False):
     rules: tuple[str, ...]  # rules of canonicalisation
     sync_interval: float  # seconds
     checkpoint_interval: float  # seconds
+
+
+_TABLES = {
+    key: table
+    for table in ("politeness", "crawl", "scope", "seen", "canonical", "durability")
+    for key in TABLES[table].__struct_fields__
+    if key in Options.__annotations__
+}
 
 
 class UrlLease(Struct, frozen=True, eq=False):

@@ -13,7 +13,6 @@ from crawler.base.settings.parts import CLASSES, LEAF
 from crawler.frontier.entry import Entry
 from crawler.frontier.order import Place
 from crawler.frontier.signals import Stated
-from crawler.job.records import PageRecord
 from crawler.url.scope.boundary import Outside
 from crawler.url.urls.canonicaliser import Canonical
 from crawler.web.extract.edges import Edge
@@ -31,6 +30,17 @@ class Candidate(Struct, frozen=True, array_like=True):
     priority: Annotated[int, Meta(ge=0, lt=CLASSES)] | None = None
     listed: float | None = None
     stated: Stated | None = None
+
+
+Depth = Annotated[int, Meta(ge=0, lt=2**32)]
+
+
+class CopiedPage(Struct, array_like=True, frozen=True):
+    """The page with the URLs is a copy of another."""
+
+    href: str
+    depth: Depth
+    original: str | None
 
 
 Candidates = Mapping[str, Candidate]  # by href; URLs without known facts are missing
@@ -61,7 +71,7 @@ class Found(NamedTuple):
     found_at: float | None = None
     sitemaps: bool = False
     share: float = 0.0
-    copy: PageRecord | None = None
+    copy: CopiedPage | None = None
     probe: bool = False
     priority: int | None = None
     candidates: Candidates = NOTHING_KNOWN

@@ -13,19 +13,25 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from msgspec import Struct
+from msgspec import Struct, to_builtins
 
 from crawler import __version__
 from crawler.base.disk import Disk, replace_file
 from crawler.base.settings.load import as_tables
 from crawler.base.settings.parts import SEEN_HASHES, SHAPING, Settings
-from crawler.job.checkpoint.envelope import EnvelopeError, decode_envelope, encode_envelope, read_bounded
-from crawler.job.crawl_file import holds_crawl, read_crawl_file
+from crawler.job.checkpoint.envelope import (
+    EnvelopeError,
+    content_of,
+    decode_envelope,
+    encode_envelope,
+    read_bounded,
+)
+from crawler.job.crawl_file import holds_crawl, is_complete, read_crawl_file
 from crawler.job.directory import IDENTITY, UNUSABLE, JobError, OtherFormatError, check_format, holds_job
 from crawler.seen.filters import FilterError, KeyHash
 
 MAGIC, FORMER_MAGIC = "frontier-job", "crawler-job"
-VERSION = 1
+VERSION = 2
 FORMAT = f"{MAGIC} {VERSION}".encode("ascii")  # as stored in the store
 Shaping = dict[str, dict[str, Any]]
 
@@ -72,16 +78,7 @@ def read_identity(directory: Path) -> Identity:
         data = read_bounded(path, str(path))
         check_format(data, directory, MAGIC, VERSION, FORMER_MAGIC)
         content = decode_envelope(data, MAGIC, VERSION, str(path))
-        shaping: Shaping = {}
-        for table, key in SHAPING:
-            shaping.setdefault(table, {})[key] = content["shaping"][table][key]
-        fetcher = content.get("fetcher")
-        return Identity(
-            shaping,
-            _stored_hash(path, content["hash"]),
-            None if fetcher is None else str(fetcher),
-            _stored_partition(content.get("partition")),
-        )
+        identity = content_of(content, Identity, str(path), lambda _, stored: _stored_hash(path, stored))
     except (FileNotFoundError, NotADirectoryError):
         raise JobError(f"{directory} holds no crawl: name a job directory") from None
     except EnvelopeError as error:  # before ValueError, its base
@@ -90,12 +87,9 @@ def read_identity(directory: Path) -> Identity:
         if error.errno not in UNUSABLE:
             raise
         raise JobError(str(error)) from error
-    except (KeyError, TypeError, ValueError, AttributeError):
-        raise JobError(f"{path}: the shaping settings or the hash are missing") from None
-
-
-def _stored_partition(stored: Any) -> tuple[int, int] | None:
-    return None if stored is None else (int(stored["number"]), int(stored["of"]))
+    if not is_complete(identity.shaping):
+        raise JobError(f"{path}: a shaping setting is missing")
+    return identity
 
 
 def _stored_hash(path: Path, stored: object) -> KeyHash:
@@ -147,16 +141,7 @@ def begin_identity(disk: Disk, directory: Path, identity: Identity) -> None:
 
 
 def _encoded(identity: Identity) -> bytes:
-    content: dict[str, Any] = {
-        "program": __version__,
-        "shaping": identity.shaping,
-        "hash": identity.hash.as_json(),
-    }
-    if identity.fetcher is not None:
-        content["fetcher"] = identity.fetcher
-    if identity.partition is not None:
-        content["partition"] = {"number": identity.partition[0], "of": identity.partition[1]}
-    return encode_envelope(MAGIC, VERSION, content)
+    return encode_envelope(MAGIC, VERSION, {"program": __version__, **to_builtins(identity, enc_hook=KeyHash.as_json)})
 
 
 def shaping_of(settings: Settings) -> Shaping:

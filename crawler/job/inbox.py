@@ -25,16 +25,16 @@ import re
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeGuard
+from typing import Annotated, Any, TypeGuard
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 from msgspec.structs import asdict
 
 from crawler.base.disk import PASSING, Disk, failpoint, make_private_directory, replace_file
-from crawler.base.settings.parts import CLASSES, LEAF
-from crawler.job.checkpoint.envelope import EnvelopeError, encode_envelope, read_envelope
+from crawler.base.settings.parts import CLASSES
+from crawler.job.checkpoint.envelope import EnvelopeError, content_of, encode_envelope, read_envelope
 from crawler.job.output.finished import Past
-from crawler.url.scope.patterns import Pattern, PatternError
+from crawler.url.scope.patterns import Pattern
 
 INBOX = "inbox"
 MAGIC = "crawler-inbox"
@@ -60,11 +60,11 @@ class UrlBatch(Struct, frozen=True):
     ``pattern``: pending URLs that match it are also moved to the class."""
 
     name: str
-    urls: tuple[str, ...]
-    seed: bool
-    answer: bool
-    again: tuple[Past, ...] = ()
-    priority: int | None = None
+    urls: Annotated[tuple[str, ...], Meta(max_length=MOST_URLS)]
+    seed: bool = False
+    answer: bool = False
+    again: Annotated[tuple[Past, ...], Meta(max_length=MOST_URLS)] = ()
+    priority: Annotated[int, Meta(ge=0, lt=CLASSES)] | None = None
     pattern: Pattern | None = None
 
 
@@ -138,11 +138,8 @@ class Inbox:
         """Read and remove the answer; None if there is none yet."""
         path = self.path / (name + _ANSWER)
         try:
-            content = read_envelope(path, ANSWER_MAGIC, VERSION, path.name)
-            rejected = tuple((str(url), str(reason)) for url, reason in content["rejected"])
-            counts = content["admitted"], content["known"], content["off_scope"]
-            answer = Answer(*counts, rejected, content.get("credentials_dropped", 0))
-        except (EnvelopeError, KeyError, TypeError, ValueError) as error:
+            answer = content_of(read_envelope(path, ANSWER_MAGIC, VERSION, path.name), Answer, path.name)
+        except EnvelopeError as error:
             raise OSError(f"{path}: {error}") from error
         except FileNotFoundError:
             return None
@@ -182,20 +179,11 @@ class Inbox:
     def read(self, name: str) -> UrlBatch:
         """Read a file of URLs. Raises EnvelopeError if it is invalid."""
         path = self.path / (name + _URLS)
-        content = read_envelope(path, MAGIC, VERSION, path.name)
-        urls = content.get("urls")
-        if not isinstance(urls, list) or len(urls) > MOST_URLS or not all(isinstance(url, str) for url in urls):
-            raise EnvelopeError(f"{path.name}: not a list of at most {MOST_URLS} URLs")
-        again = content.get("again", [])
-        if not isinstance(again, list) or len(again) > MOST_URLS or not all(map(_is_past, again)):
-            raise EnvelopeError(f"{path.name}: not a list of at most {MOST_URLS} finished URLs")
-        seed, answer, priority = content.get("seed") is True, content.get("answer") is True, content.get("priority")
-        if priority is not None and not is_class(priority):
-            raise EnvelopeError(f"{path.name}: not a class from 0 to {CLASSES - 1}")
-        pattern = _pattern(path.name, content.get("pattern"))
-        if pattern is not None and priority is None:
+        content = {**read_envelope(path, MAGIC, VERSION, path.name), "name": name}
+        found = content_of(content, UrlBatch, path.name, lambda _, text: Pattern(text))
+        if found.pattern is not None and found.priority is None:
             raise EnvelopeError(f"{path.name}: a pattern without a class")
-        return UrlBatch(name, tuple(urls), seed, answer, tuple([Past(*past) for past in again]), priority, pattern)
+        return found
 
     def close_batch(self, url_batch: UrlBatch, answer: Answer) -> None:
         """Answer a file whose URLs were durably admitted, if a process waits for the answer, and remove the file."""
@@ -268,29 +256,9 @@ class Inbox:
             return []
 
 
-def _pattern(name: str, text: object) -> Pattern | None:
-    """Return the parsed pattern. Raises EnvelopeError."""
-    try:
-        return None if text is None else Pattern(str(text))
-    except PatternError as error:
-        raise EnvelopeError(f"{name}: {text!r} is not a pattern: {error}") from error
-
-
 def is_class(value: object) -> TypeGuard[int]:
     """True if the value is a priority class."""
     return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < CLASSES
-
-
-def _is_past(row: object) -> bool:
-    """True if the row of a file is a finished URL that may be queued."""
-    match row:
-        case [str(href), int(depth), via, int(visits), *rest] if via is None or isinstance(via, str):
-            if len(rest) > 2 or any(type(each) is not int or not 0 <= each < 8 for each in rest) or rest[:1] > [LEAF]:
-                return False
-            hrefs = href + (via or "")
-            whole = hrefs.isascii() and hrefs.isprintable() and " " not in hrefs
-            return whole and href.startswith(("http://", "https://")) and 0 <= depth < 2**32 and 0 < visits < 2**32
-    return False
 
 
 def _put(path: Path, data: bytes) -> None:

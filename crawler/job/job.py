@@ -41,7 +41,7 @@ from crawler.job.checkpointer import Checkpointer, CheckpointResult, drive_besid
 from crawler.job.clock_anchor import follow_clock
 from crawler.job.directory import SEEN, STORE, made_at
 from crawler.job.event_log import tell_failed, tell_host
-from crawler.job.found import KEEP_ALL, Brought, Decided, Found, Router
+from crawler.job.found import KEEP_ALL, Brought, CopiedPage, Decided, Found, Router
 from crawler.job.identity import shaping_of
 from crawler.job.journal_search import JournalSearch
 from crawler.job.left_out import OwnRules
@@ -94,10 +94,10 @@ from crawler.job.scope_state import Scopes
 from crawler.job.seen_compaction import Compaction
 from crawler.job.seen_figures import write_seen_figures
 from crawler.job.snapshot import link_state, make_snapshot
-from crawler.job.step_log import StepLog, logged
+from crawler.job.step_log import StepLog
 from crawler.job.steps.step_codec import Mark
 from crawler.job.suspects import postpone_suspects
-from crawler.job.transaction import RecordSink, StoreSink, Transaction, TransactionWriter
+from crawler.job.transaction import RecordSink, Transaction, TransactionWriter
 from crawler.job.verdict import Draft, RobotsAnswer, Throttled
 from crawler.seen.exact.ledger import Ledger
 from crawler.seen.filters import SeenSet
@@ -165,8 +165,7 @@ class Job:
             robots=not settings.robots.ignore,
         )
         records = RecordSink(outputs, files.look, logs=self.log.line != 0)
-        sinks = logged(records, StoreSink(store), self.log)
-        self.writer = writer = TransactionWriter(sinks, store, self._seal, queues.written)
+        self.writer = writer = TransactionWriter(records, self.log, store, self._seal, queues.written)
         writer.apply(partial(follow_clock, store, anchor, now, say))
         postpone_suspects(files.directory, store, counters, writer, say)
         queues.load(now, next_number=counters.next_number, hosts=counters.hosts)
@@ -377,7 +376,9 @@ class Job:
             new = self._admission.admit(found, transaction)
             if draft.again is not None:
                 self.revisiting.lead_back(draft.again, record, transaction.batch)
-            self._admission.leave_out(links.left_out, record, transaction, now)
+            if links.left_out and record.content is not None:
+                copy = CopiedPage(entry.href, entry.depth, record.content.duplicate_of)
+                self._admission.leave_out(links.left_out, copy, transaction, now)
             if draft.relevant is not None:
                 self.counters.rated += 1
                 self.counters.relevant += draft.relevant
@@ -452,9 +453,9 @@ class Job:
         tell_host(self.events, lease.host, verdict.request, now)
 
     def robots_known(self, lease: Lease, answer: RobotsAnswer, now: float) -> None:
-        """Store the outcome of a robots.txt fetch, and admit the sitemaps that the file lists."""
+        """Store the outcome of a fetch of robots.txt or of terms, and admit the sitemaps that the file lists."""
         with self.writer as transaction:
-            self.counters.robots_fetched += 1
+            self.counters.robots_fetched += answer.sitemaps is not None
             self.counters.internal_failures += answer.request.failure is FailureClass.INTERNAL
             self.counters.throttled += answer.request.failure is FailureClass.THROTTLED
             if answer.sitemaps is not None:
@@ -711,16 +712,15 @@ class Job:
         """Create hard links to the files of the state in the directory ``at``, in a thread, and write the figures of
         the seen-set there. Raises OSError."""
 
-        def make(copy_store: Callable[[Path], None]) -> None:
+        def make(copy_store: Callable[[str], None]) -> None:
             link_state(self.directory, at, copy_store)
             write_seen_figures(self.disk, at, self.seen)
 
         await self._hold_still(make)
 
-    async def _hold_still(self, make: Callable[[Callable[[Path], None]], None]) -> None:
+    async def _hold_still(self, make: Callable[[Callable[[str], None]], None]) -> None:
         # Use the thread of syncs and checkpoints, so that no generation is written or removed meanwhile.
-        loop, copy_store = asyncio.get_running_loop(), partial(_copy_store, self.store)
-        await loop.run_in_executor(self.files.executor, make, copy_store)
+        await asyncio.get_running_loop().run_in_executor(self.files.executor, make, self.store.snapshot)
 
     async def compress_beside(self, interval: float) -> None:
         """Compress full files of records until cancelled, in the thread of syncs, one piece at a time. Checks for such
@@ -765,10 +765,6 @@ class Job:
     def close(self) -> None:
         """Release all files. Writes nothing."""
         self.files.close()
-
-
-def _copy_store(store: Store, path: Path) -> None:
-    store.snapshot(str(path))
 
 
 def _done(record: PageRecord, request: RequestOutcome | None) -> ends.Done:

@@ -14,7 +14,7 @@ import msgspec
 from msgspec import Struct
 
 from crawler.base.disk import Disk, replace_file
-from crawler.job.checkpoint.envelope import EnvelopeError, encode_envelope, read_envelope
+from crawler.job.checkpoint.envelope import content_of, encode_envelope, read_envelope
 from crawler.url.urls.typed import has_url_scheme
 
 COMMAND = "command.json"
@@ -67,8 +67,6 @@ def write_command(disk: Disk, directory: Path, command: LastCommand) -> None:
 def read_command(directory: Path) -> LastCommand | None:
     """Return how the last run was started; None if unknown. Raises OSError, and EnvelopeError for a damaged file."""
     try:
-        return msgspec.convert(read_envelope(directory / COMMAND, MAGIC, VERSION, COMMAND), LastCommand)
+        return content_of(read_envelope(directory / COMMAND, MAGIC, VERSION, COMMAND), LastCommand, COMMAND)
     except FileNotFoundError:
         return None
-    except msgspec.ValidationError as error:
-        raise EnvelopeError(f"{COMMAND}: not the command of a crawl: {error}") from error

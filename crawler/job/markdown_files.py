@@ -29,7 +29,7 @@ from msgspec import Struct, field
 from msgspec.structs import asdict, replace
 
 from crawler.base.disk import RealDisk, make_private_directory, private_opener, replace_file
-from crawler.job.checkpoint.envelope import EnvelopeError, encode_envelope, read_envelope
+from crawler.job.checkpoint.envelope import EnvelopeError, content_of, encode_envelope, read_envelope
 from crawler.job.directory import JobError
 from crawler.job.identity import Identity, read_identity
 from crawler.job.output.markdown_names import INDEX, file_of
@@ -160,7 +160,8 @@ def read_cursor(target: Path, job: str | None = None) -> Cursor | None:
     Raises OSError, and JobError if the directory contains foreign files, or the cursor is damaged, of another version
     or of another job."""
     try:
-        cursor = msgspec.convert(read_envelope(target / CURSOR, MAGIC, VERSION, str(target / CURSOR)), Cursor)
+        name = str(target / CURSOR)
+        cursor = content_of(read_envelope(target / CURSOR, MAGIC, VERSION, name), Cursor, name)
     except (FileNotFoundError, NotADirectoryError):
         is_there = os.path.lexists(target)
         if is_there and not (target.is_dir() and {f"{CURSOR}.part"}.issuperset(os.listdir(target))):
@@ -168,7 +169,7 @@ def read_cursor(target: Path, job: str | None = None) -> Cursor | None:
                 f"{target} does not contain Markdown files with a {CURSOR}: name another directory, or {_AGAIN}"
             ) from None
         return None
-    except (EnvelopeError, IsADirectoryError, msgspec.ValidationError) as error:
+    except (EnvelopeError, IsADirectoryError) as error:
         raise JobError(f"{error}: {_AGAIN}") from error
     if job not in (None, cursor.job):
         raise JobError(f"{target} holds the Markdown of another job: name another directory, or {_AGAIN}")

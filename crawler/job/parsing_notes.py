@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import contextlib
 import mmap
-import os
 import struct
 from collections.abc import Iterator
 from pathlib import Path
@@ -24,7 +23,7 @@ from zlib import crc32
 
 from msgspec import Struct
 
-from crawler.base.disk import PRIVATE_FILE, Expendable, failpoint
+from crawler.base.disk import Expendable, failpoint, private_opener
 from crawler.frontier.entry import pending_key
 from crawler.frontier.lease import Lease
 
@@ -143,12 +142,10 @@ class ParsingNotes:
 def _mapped(path: Path) -> mmap.mmap:
     """Create the file and map it. Raises OSError."""
     path.unlink(missing_ok=True)
-    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, PRIVATE_FILE)
-    try:
-        # Allocate all blocks before mapping: a page fault on a full disk would kill the process.
-        os.posix_fallocate(fd, 0, _WHOLE)
-        mapped = mmap.mmap(fd, _WHOLE)
-    finally:
-        os.close(fd)
+    with open(path, "x+b", opener=private_opener) as file:
+        # Write all blocks before mapping: a page fault on a full disk would kill the process.
+        file.write(bytes(_WHOLE))
+        file.flush()
+        mapped = mmap.mmap(file.fileno(), _WHOLE)
     mapped[: _HEAD.size] = _HEAD.pack(MAGIC, VERSION, _NOTES, _SIZE)
     return mapped

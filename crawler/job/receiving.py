@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Sequence
 from hashlib import blake2b
 from pathlib import Path
@@ -15,27 +14,18 @@ from crawler.job.found import Found
 from crawler.job.partition.inlet import Verdict
 from crawler.job.partition.link_batch_codec import LinkBatch
 from crawler.job.partition.messages import Links, MessageError, UnknownMessage, Widened, decode_message, found_of
-from crawler.job.records import JournalError
+from crawler.job.records import StoredValue
 
 EPOCH = b"epoch"  # the META key of the last epoch that was started
 CRAWL = b"crawl"  # the META key of the mark of the partition's crawl
 _MARK_BYTES = 16
-_EPOCH = struct.Struct("<BQ")
-_VERSION = 1
-
-
-def encode_epoch(epoch: int) -> bytes:
-    """Encode an epoch for the store."""
-    return _EPOCH.pack(_VERSION, epoch)
+_EPOCH = StoredValue(int, "the epoch of a partition")
+encode_epoch = _EPOCH.encode
 
 
 def decode_epoch(value: bytes | None) -> int:
     """Inverse of ``encode_epoch``; 0 if none is stored. Raises JournalError."""
-    if value is None:
-        return 0
-    if len(value) != _EPOCH.size or value[0] != _VERSION:
-        raise JournalError(f"not an epoch of a partition: {len(value)} bytes")
-    return int(_EPOCH.unpack(value)[1])
+    return 0 if value is None else _EPOCH.decode(value)
 
 
 class ForeignPartitionError(JobError):

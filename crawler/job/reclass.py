@@ -7,17 +7,17 @@ nothing. URLs admitted meanwhile get their class from the rules, and URLs in fli
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Collection
 
 from crawler.base.kv import Batch, Family, Reader
 from crawler.frontier.entry import Entry, decode_entry, split_pending_key
 from crawler.frontier.frontier import Frontier
+from crawler.job.records import StoredValue
 from crawler.url.scope.patterns import Pattern
 
 ROWS = 250  # rows read in one transaction
 _PROGRESS = b"class/"
-_STATE = struct.Struct("<QB")  # number moved, and 1 if all rows were read; followed by the key of the next row
+_STATE = StoredValue(tuple[int, bool, bytes], "the progress of a change")  # moved, whether all is read, next key
 
 
 class Reclassing:
@@ -42,7 +42,7 @@ class Reclassing:
         moved += self._frontier.change_class(found, batch)
         done = len(rows) < ROWS
         at = b"" if done else rows[-1][0] + b"\0"
-        batch.put(Family.META, _key(url_batch), _STATE.pack(moved, done) + at)
+        batch.put(Family.META, _key(url_batch), _STATE.encode((moved, done, at)))
         return not done
 
     def moved(self, url_batch: str) -> int:
@@ -67,11 +67,7 @@ class Reclassing:
         return name + b"\0", name + b"\1"
 
     def _state(self, url_batch: str) -> tuple[int, bool, bytes]:
-        stored = self._store.get(Family.META, _key(url_batch))
-        if stored is None:
-            return 0, False, b""
-        moved, done = _STATE.unpack_from(stored)
-        return moved, bool(done), stored[_STATE.size :]
+        return _STATE.read(self._store, _key(url_batch)) or (0, False, b"")
 
 
 def _key(url_batch: str) -> bytes:

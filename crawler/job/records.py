@@ -10,19 +10,19 @@ from __future__ import annotations
 import codecs
 import json
 import math
-import struct
 import zlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from enum import StrEnum
 from functools import lru_cache
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import msgspec.json
-from msgspec import UNSET, Struct, UnsetType, to_builtins
+from msgspec import Struct, to_builtins
 
+from crawler.base.kv import Family, Reader
 from crawler.base.settings.parts import LEAF, OUTPUTS
-from crawler.frontier.entry import Entry, decode_entry, encode_entry
+from crawler.frontier.entry import Entry, EntryError, decode_entry, encode_entry
 from crawler.frontier.request_outcome import HostResult
 from crawler.frontier.traps.copies import Content
 from crawler.job.metrics.catalogue import URL_KINDS, Counters
@@ -32,6 +32,7 @@ from crawler.url.scope.boundary import Outside
 from crawler.url.scope.bounds import Limit
 
 DIGEST_SIZE = 16  # bytes per key in the journal
+T = TypeVar("T")
 
 
 class Outcome(StrEnum):
@@ -164,126 +165,83 @@ def _second_label(seconds: int) -> str:
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S")
 
 
-class _Row(Struct, omit_defaults=True):
-    """A line of ``pages.jsonl``, with its fields in this order. Fields with a default are omitted if they have it."""
-
-    url: str
-    status: int | None
-    error: str | None
-    outcome: Outcome
-    depth: int
-    via: str | None
-    fetched_at: str
-    content_type: str | None
-    bytes: int | None
-    links: int
-    location: str | None = None
-    links_cut: bool = False
-    truncated: str | None = None
-    digest: str | None = None
-    simhash: str | None = None
-    duplicate_of: str | None = None
-    robots: tuple[str, ...] = ()
-    consent: Mapping[str, str] | None = None
-    consent_by: Mapping[str, str] | None = None
-    license: str | None = None
-    needs_scripts: tuple[str, ...] = ()
-    rule: Rule | None = None
-    probe: bool = False
-    embedded: bool = False
-    hops_outside: int | None = None
-    visit: int | None = None
-    changed: bool | UnsetType | None = UNSET
-    gone: bool = False
-    title: str | None = None
-    language: str | None = None
-    detected_language: str | None = None
-    canonical: str | None = None
-    charset: str | None = None
-    payload_digest: str | None = None
-    etag: str | None = None
-    last_modified: str | None = None
-    address: str | None = None
-    seconds: float | None = None
-    tries: int | None = None
-    headers: Mapping[str, str] | None = None
-    price: str | None = None
-    rendered: str | None = None
-    engine: str | None = None
-    engine_ms: int | None = None
-    rendered_for: str | None = None
-    body: str | None = None
-    body_cut: str | None = None
-    score: float | None = None
-    id: str | None = None
-    data: Mapping[str, Any] | None = None
-    data_error: str | None = None
-    kept: Mapping[str, tuple[int, int, int, int]] | None = None
-
-
 NOT_RENDERED = "not rendered: "  # prefix of the error of a page that a browser could not render
-_RAW = (None, None, None, None)
+_RENDERED = ("rendered", "engine", "engine_ms", "rendered_for")  # names in a record of the fields of ``RenderedAs``
 
 
 def encode_page(record: PageRecord, kept: Sequence[Position] = (), body: Body | None = None) -> bytes:
     """Return the record as a line of ``pages.jsonl``, including its line feed. ``kept`` are the positions of the page's
     parts in the other outputs. ``body`` has a file of its own."""
-    entry, content, later, consent = record.entry, record.content, record.visit > 1, record.consent
-    etag, last_modified, address, seconds, tries, headers = record.exchanged  # *record.exchanged is untyped
-    rendered, engine, engine_ms, rendered_for = record.rendered or _RAW
-    row = _Row(
-        entry.href,
-        record.status,
-        record.error,
-        record.outcome,
-        entry.depth,
-        entry.via,
-        time_label(record.fetched_at),
-        record.content_type,
-        record.size,
-        record.links,
-        record.location,
-        record.links_cut,
-        record.truncated,
-        None if content is None else content.digest.hex(),
-        None if content is None or content.simhash is None else f"{content.simhash:016x}",
-        None if content is None else content.duplicate_of,
-        record.robots,
-        as_words(consent) if consent else None,
-        {purpose: source for purpose, (_, source) in consent.items()} if consent else None,
-        record.license,
-        record.needs_scripts or (),
-        None if record.refusal is None else record.refusal.rule,
-        entry.probe,
-        entry.reach == LEAF,
-        None if entry.reach in (0, LEAF) else entry.reach,
-        record.visit if later else None,
-        record.changed if later else UNSET,
-        record.gone,
-        *record.profile,
-        etag,
-        last_modified,
-        address,
-        seconds,
-        tries,
-        headers,
-        record.price,
-        rendered,
-        engine,
-        engine_ms,
-        rendered_for,
-        None if body is None else body_name(body.digest),
-        None if body is None else body.cut,
-        None if record.score is None else round(record.score, 6),
-        record.id,
-        record.data,
-        record.data_error,
-        {_name(at): (file_in_output(at.file), at.end - at.length, at.length, at.crc) for at in kept} or None,
-    )
+    entry = record.entry
+    row: dict[str, Any] = {
+        "url": entry.href,
+        "status": record.status,
+        "error": record.error,
+        "outcome": record.outcome,
+        "depth": entry.depth,
+        "via": entry.via,
+        "fetched_at": time_label(record.fetched_at),
+        "content_type": record.content_type,
+        "bytes": record.size,
+        "links": record.links,
+    }
+    row |= _known(_of_page(record))
+    if record.visit > 1:
+        row |= {"visit": record.visit, "changed": record.changed}
+    row |= _known(_of_visit(record))
+    if body is not None:
+        row |= _known({"body": body_name(body.digest), "body_cut": body.cut})
+    row |= _known(_of_code(record))
+    if kept:
+        row["kept"] = {_name(at): (file_in_output(at.file), at.end - at.length, at.length, at.crc) for at in kept}
     return _in_ascii(row) + b"\n"
 
 
-def _in_ascii(row: _Row) -> bytes:
+def _known(fields: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in fields.items() if value is not None}
+
+
+def _of_page(record: PageRecord) -> dict[str, Any]:
+    entry, content, consent = record.entry, record.content, record.consent
+    return {
+        "location": record.location,
+        "links_cut": record.links_cut or None,
+        "truncated": record.truncated,
+        "digest": None if content is None else content.digest.hex(),
+        "simhash": None if content is None or content.simhash is None else f"{content.simhash:016x}",
+        "duplicate_of": None if content is None else content.duplicate_of,
+        "robots": record.robots or None,
+        "consent": as_words(consent) if consent else None,
+        "consent_by": {purpose: source for purpose, (_, source) in consent.items()} if consent else None,
+        "license": record.license,
+        "needs_scripts": record.needs_scripts or None,
+        "rule": None if record.refusal is None else record.refusal.rule,
+        "probe": entry.probe or None,
+        "embedded": entry.reach == LEAF or None,
+        "hops_outside": None if entry.reach in (0, LEAF) else entry.reach,
+    }
+
+
+def _of_visit(record: PageRecord) -> dict[str, Any]:
+    return {
+        "gone": record.gone or None,
+        **record.profile._asdict(),
+        **record.exchanged._asdict(),
+        "price": record.price,
+        **dict(zip(_RENDERED, record.rendered or (), strict=False)),
+    }
+
+
+def _of_code(record: PageRecord) -> dict[str, Any]:
+    return {
+        "score": None if record.score is None else round(record.score, 6),
+        "id": record.id,
+        "data": record.data,
+        "data_error": record.data_error,
+    }
+
+
+def _in_ascii(row: Mapping[str, Any]) -> bytes:
     """Return the row as JSON. Other characters are escaped, so that no reader takes one of them for a line end."""
     try:
         line = _ENCODER.encode(row)
@@ -329,7 +287,35 @@ def decode_seen(value: bytes) -> tuple[bool, bytes]:
 
 
 class JournalError(ValueError):
-    """Stored bytes are not a journal event of a known version."""
+    """Stored bytes are not a journal event, or another value, of a known version."""
+
+
+class StoredValue(Generic[T]):
+    """How the store keeps the values of one type: a version byte, then MessagePack."""
+
+    def __init__(self, kind: type[T], what: str, version: int = 1) -> None:
+        """``what`` names a value in messages."""
+        self._what = what
+        self._version = version
+        self._encode = msgspec.msgpack.Encoder().encode
+        self._decode = msgspec.msgpack.Decoder(kind).decode
+
+    def encode(self, value: T) -> bytes:
+        return bytes((self._version,)) + self._encode(value)
+
+    def decode(self, stored: bytes) -> T:
+        """Inverse of ``encode``. Raises JournalError."""
+        if stored[:1] != bytes((self._version,)):
+            raise JournalError(f"{self._what} has version {stored[0] if stored else 'unknown'}, not {self._version}")
+        try:
+            return self._decode(stored[1:])
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            raise JournalError(f"not {self._what}: {error}") from error
+
+    def read(self, store: Reader, name: bytes) -> T | None:
+        """Return the value with that name in META; None if there is none. Raises JournalError, OSError."""
+        stored = store.get(Family.META, name)
+        return None if stored is None else self.decode(stored)
 
 
 class Position(NamedTuple):
@@ -434,92 +420,53 @@ class Done(NamedTuple):
     positions: tuple[Position, ...]
 
 
-_OUTCOMES = tuple(Outcome)
-_DONE_VERSION = 2
-_DONE = struct.Struct("<BBHB")
-_POSITION = struct.Struct("<IQII")
+_DONE = StoredValue(tuple[Outcome, int | None, tuple[Position, ...], bytes], "a done event", 3)
 
 
 def encode_done(done: Done) -> bytes:
     """Encode a Done event."""
-    head = _DONE.pack(_DONE_VERSION, _OUTCOMES.index(done.outcome), done.status or 0, len(done.positions))
-    ends = b"".join([_POSITION.pack(*position) for position in done.positions])
-    return head + ends + encode_entry(done.entry)
+    return _DONE.encode((done.outcome, done.status, done.positions, encode_entry(done.entry)))
 
 
 def decode_done(value: bytes) -> Done:
     """Inverse of ``encode_done``. Raises JournalError."""
+    outcome, status, positions, entry = _DONE.decode(value)
+    if not positions or any(map(_is_odd, positions)):
+        raise JournalError("not a done event: it has no position in an output")
     try:
-        version, outcome, status, count = _DONE.unpack_from(value)
-        if version != _DONE_VERSION:
-            raise JournalError(f"done event has version {version}, not {_DONE_VERSION}")
-        at = _DONE.size
-        positions = []
-        for _ in range(count):
-            positions.append(Position(*_POSITION.unpack_from(value, at)))
-            at += _POSITION.size
-        if not positions or any(map(_is_odd, positions)):
-            raise JournalError("not a done event: it has no position in an output")
-        return Done(_OUTCOMES[outcome], status or None, decode_entry(value[at:]), tuple(positions))
-    except JournalError:
-        raise
-    except (struct.error, IndexError, ValueError) as error:
+        return Done(outcome, status, decode_entry(entry), positions)
+    except EntryError as error:
         raise JournalError(f"not a done event: {error}") from error
 
 
-_ASIDE = struct.Struct("<BB")
-_ASIDE_VERSION = 1
-
-
-def encode_aside(done: AsideDone) -> bytes:
-    """Encode an aside."""
-    ends = b"".join([_POSITION.pack(*position) for position in done.positions])
-    return _ASIDE.pack(_ASIDE_VERSION, len(done.positions)) + ends + done.owner.encode("ascii")
+_ASIDE = StoredValue(AsideDone, "an aside", 2)
+encode_aside = _ASIDE.encode
 
 
 def decode_aside(value: bytes) -> AsideDone:
     """Inverse of ``encode_aside``. Raises JournalError."""
-    try:
-        version, count = _ASIDE.unpack_from(value)
-        if version != _ASIDE_VERSION:
-            raise JournalError(f"aside has version {version}, not {_ASIDE_VERSION}")
-        at = _ASIDE.size + count * _POSITION.size
-        positions = [Position(*found) for found in _POSITION.iter_unpack(value[_ASIDE.size : at])]
-        owner = value[at:].decode("ascii")
-    except (struct.error, ValueError) as error:  # includes JournalError
-        raise JournalError(f"not an aside: {error}") from error
-    if not owner or len(positions) != count or any(_is_odd(position) for position in positions):
+    aside = _ASIDE.decode(value)
+    if not aside.owner or any(map(_is_odd, aside.positions)):
         raise JournalError("not an aside: its owner or its positions are missing")
-    return AsideDone(owner, tuple(positions))
+    return aside
 
 
 def _is_odd(position: Position) -> bool:
-    return position.length > position.end
+    return not 0 <= position.length <= position.end
 
 
-_END = struct.Struct("<IQ")
-
-
-def encode_ends(ends: Iterable[End]) -> bytes:
-    """Encode the ends of the outputs other than ``pages.jsonl``, as stored by every transaction."""
-    return b"".join([_END.pack(*end) for end in ends])
+_ENDS = StoredValue(list[End], "the ends of outputs")
+encode_ends = _ENDS.encode  # of the outputs other than ``pages.jsonl``; stored by every transaction
 
 
 def decode_ends(value: bytes | None) -> dict[int, End]:
     """Inverse of ``encode_ends``, by the kind of the output. Raises JournalError."""
-    if value is None:
-        return {}
-    if len(value) % _END.size:
-        raise JournalError(f"not the ends of outputs: {len(value)} bytes")
-    return {kind_of(file): End(file, offset) for file, offset in _END.iter_unpack(value)}
+    return {} if value is None else {kind_of(end.file): end for end in _ENDS.decode(value)}
 
 
 def sequence_key(sequence: int) -> bytes:
     """Return a journal sequence number as a key that sorts in numeric order."""
     return sequence.to_bytes(8, "big")
-
-
-_COUNTERS_HEAD = b"\x01"  # the version
 
 
 def result_of(outcome: Outcome, status: int | None, error: str | None) -> HostResult:
@@ -589,20 +536,5 @@ def _count(counters: Counters, name: str, by: int) -> None:
     setattr(counters, name, getattr(counters, name) + by)
 
 
-_encode_fields = msgspec.msgpack.Encoder().encode
-_decode_fields = msgspec.msgpack.Decoder(Counters).decode
-
-
-def encode_counters(counters: Counters) -> bytes:
-    """Encode the counters."""
-    return _COUNTERS_HEAD + _encode_fields(counters)
-
-
-def decode_counters(value: bytes) -> Counters:
-    """Inverse of ``encode_counters``. Raises JournalError."""
-    if not value.startswith(_COUNTERS_HEAD):
-        raise JournalError("the job's counters have an unknown version")
-    try:
-        return _decode_fields(value[1:])
-    except msgspec.DecodeError as error:
-        raise JournalError(f"the job's counters cannot be read: {error}") from error
+COUNTERS_STORED = StoredValue(Counters, "the counters of the job")
+encode_counters, decode_counters = COUNTERS_STORED.encode, COUNTERS_STORED.decode

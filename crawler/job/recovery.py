@@ -11,7 +11,6 @@ from __future__ import annotations
 import heapq
 import itertools
 import json
-import struct
 from collections.abc import Callable, Iterator, Sequence
 from operator import itemgetter
 from pathlib import Path
@@ -35,17 +34,17 @@ from crawler.job.output.outputs import empty
 from crawler.job.output.record_text import lost_files
 from crawler.job.output.rotated_files import RotatedFiles
 from crawler.job.records import (
+    COUNTERS_STORED,
     DIGEST_SIZE,
     AsideDone,
     Done,
     End,
-    JournalError,
     Outcome,
     Position,
+    StoredValue,
     count_done,
     count_url,
     decode_aside,
-    decode_counters,
     decode_done,
     decode_ends,
     decode_seen,
@@ -67,7 +66,10 @@ FORMAT_KEPT = b"format"
 HASH_KEPT = b"hash"
 PARTITION_KEPT = b"partition"
 REPAIRING = b"repairing"  # present during a repair, and after an interrupted one
-_END = struct.Struct("<Q")
+_OUTPUT_END = StoredValue(int, "the end of an output")
+encode_end = _OUTPUT_END.encode
+_PARTITION = StoredValue(tuple[int, int], "the number of a partition")
+encode_partition = _PARTITION.encode
 
 
 class SeenSpec(Struct, frozen=True):
@@ -90,9 +92,8 @@ class RestoredSeen(Struct, frozen=True):
 
 
 def stored_counters(store: Reader) -> Counters:
-    """Return the stored counters; all 0 if there are none. Raises JournalError if their version is unknown."""
-    value = store.get(Family.META, COUNTERS)
-    return Counters() if value is None else decode_counters(value)
+    """Return the stored counters; all 0 if there are none. Raises JournalError if they cannot be read."""
+    return COUNTERS_STORED.read(store, COUNTERS) or Counters()
 
 
 def restore_seen(
@@ -209,19 +210,9 @@ _HOW = "nothing was changed; `crawler verify` lists the damage"
 
 
 def stored_end(store: Reader) -> int | None:
-    """Return the offset at which the output ends if the journal has no finished URL; None if there is none. Raises
-    JournalError."""
-    value = store.get(Family.META, OUTPUT_END)
-    if value is None:
-        return None
-    if len(value) != _END.size:
-        raise JournalError(f"not the end of an output: {len(value)} bytes")
-    return int(_END.unpack(value)[0])
-
-
-def encode_end(end: int) -> bytes:
-    """Inverse of ``stored_end``."""
-    return _END.pack(end)
+    """Return the offset at which the output ends if the journal has no finished URL; None if there is none stored.
+    Raises JournalError."""
+    return _OUTPUT_END.read(store, OUTPUT_END)
 
 
 def keep_identity(store: Reader, identity: Identity, batch: Batch) -> None:
@@ -229,7 +220,7 @@ def keep_identity(store: Reader, identity: Identity, batch: Batch) -> None:
     shaping = json.dumps(identity.shaping, sort_keys=True).encode("ascii")
     kept = {SHAPING_KEPT: shaping, FORMAT_KEPT: FORMAT, HASH_KEPT: encode_hash(identity.hash)}
     if identity.partition is not None:
-        kept[PARTITION_KEPT] = json.dumps(identity.partition).encode("ascii")
+        kept[PARTITION_KEPT] = encode_partition(identity.partition)
     for name, value in kept.items():
         if store.get(Family.META, name) != value:
             batch.put(Family.META, name, value)
@@ -238,14 +229,7 @@ def keep_identity(store: Reader, identity: Identity, batch: Batch) -> None:
 def kept_partition(store: Reader) -> tuple[int, int] | None:
     """Return the job's partition number and the number of partitions, according to its store; None if it is not
     partitioned. Raises JournalError."""
-    value = store.get(Family.META, PARTITION_KEPT)
-    if value is None:
-        return None
-    try:
-        number, of = json.loads(value)
-        return int(number), int(of)
-    except (ValueError, TypeError, RecursionError) as error:
-        raise JournalError(f"not the number of a partition: {error}") from error
+    return _PARTITION.read(store, PARTITION_KEPT)
 
 
 def encode_hash(hash: KeyHash) -> bytes:
@@ -437,7 +421,7 @@ def requeue(into: Requeue, cut: OutputCut, batch: Batch) -> None:
     if into.store.get(Family.META, BODY_SIZES) is not None:
         batch.put(Family.META, BODY_SIZES, into.body_sizes)
     if cut.ends:
-        batch.put(Family.META, OUTPUT_ENDS, encode_ends(cut.ends.values()))
+        batch.put(Family.META, OUTPUT_ENDS, encode_ends(list(cut.ends.values())))
     first = min(key for key, _ in (*cut.lost, *cut.lost_asides))
     for digest, row in into.store.rows(Family.PAYLOADS):
         if row[: len(first)] >= first:

@@ -11,7 +11,6 @@ crash queues no URL twice, even if some of its URLs have been finished since.
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Collection, Iterator, Sequence
 
 from crawler.base.kv import Batch, Family, Reader
@@ -21,12 +20,13 @@ from crawler.frontier.order import default_class
 from crawler.job.left_out import drop
 from crawler.job.metrics.catalogue import Counters
 from crawler.job.output.finished import Past
+from crawler.job.records import StoredValue
 from crawler.job.revisit import Revisiting
 from crawler.url.refusal.own_rules import Rule
 from crawler.url.scope.priority_rules import PriorityRules
 
 _DONE = b"put-back/"
-_COUNT = struct.Struct("<I")
+_COUNT = StoredValue(int, "the count of a batch")
 
 
 class Returning:
@@ -54,8 +54,7 @@ class Returning:
 
     def done(self, url_batch: str) -> int:
         """Return how many URLs of the batch are done."""
-        stored = self._store.get(Family.META, _DONE + url_batch.encode("ascii"))
-        return 0 if stored is None else int(_COUNT.unpack(stored)[0])
+        return _COUNT.read(self._store, _DONE + url_batch.encode("ascii")) or 0
 
     def put_back(
         self,
@@ -78,7 +77,7 @@ class Returning:
         for host in {self._frontier.queue_of(href) for href in again}:
             self._frontier.overrides.ask_again(host, batch)
         self._frontier.admit(again.values(), batch, first=priority is not None)
-        batch.put(Family.META, _DONE + url_batch.encode("ascii"), _COUNT.pack(done))
+        batch.put(Family.META, _DONE + url_batch.encode("ascii"), _COUNT.encode(done))
         return len(again)
 
     def forget(self, url_batch: str, batch: Batch) -> None:

@@ -38,7 +38,7 @@ def remove_snapshot(directory: Path) -> None:
         shutil.rmtree(directory / SNAPSHOT)
 
 
-def make_snapshot(directory: Path, copy_store: Callable[[Path], None]) -> None:
+def make_snapshot(directory: Path, copy_store: Callable[[str], None]) -> None:
     """Create the snapshot. ``copy_store`` copies the store to a directory that does not exist yet. Raises OSError, also
     if a snapshot already exists."""
     snapshot = directory / SNAPSHOT
@@ -57,14 +57,14 @@ def remove_tree(directory: Path) -> None:
             directory.unlink()
 
 
-def link_state(directory: Path, snapshot: Path, copy_store: Callable[[Path], None]) -> None:
+def link_state(directory: Path, snapshot: Path, copy_store: Callable[[str], None]) -> None:
     """Create the part of a snapshot other than the inbox, in an existing directory. Raises OSError."""
     _link_files(directory / SEEN, snapshot / SEEN)
     for name in _FILES:
         if (directory / name).is_file():
             os.link(directory / name, snapshot / name)
     failpoint("snapshot.linked")
-    copy_store(snapshot / STORE)
+    copy_store(str(snapshot / STORE))
     failpoint("snapshot.made")
 
 

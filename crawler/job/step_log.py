@@ -14,8 +14,8 @@ from itertools import islice
 from weakref import WeakSet
 
 from crawler.base.kv import Batch, Family, Reader
-from crawler.job.steps.step_codec import START, Chunk, Mark, Step
-from crawler.job.transaction import Sink, Transaction
+from crawler.job.records import Body
+from crawler.job.steps.step_codec import START, Chunk, Mark, Step, Written
 
 MARK = b"step"  # the META key of the last step
 MOST = 16 * 2**20  # bytes of steps kept: seconds of a fast crawl, so that a slow store does not use up the memory
@@ -65,21 +65,21 @@ class StepLog:
             batch.delete(Family.META, MARK)
             self.mark = START
 
-    # -- sinks -------------------------------------------------------------------------------------------------
+    # -- the writer ------------------------------------------------------------------------------------------------
 
-    def stamp(self, transaction: Transaction) -> None:
-        """Put the number of the step into the batch, once."""
-        if not transaction.is_stamped:
-            transaction.is_stamped = True
-            transaction.batch.put(Family.META, MARK, Mark(self.line, self.mark.number + 1).encode())
+    def stamp(self, batch: Batch) -> None:
+        """Put the number of the next step into its batch, unless no log is kept."""
+        if self.line:
+            batch.put(Family.META, MARK, Mark(self.line, self.mark.number + 1).encode())
 
-    def add(self, transaction: Transaction) -> None:
+    def add(self, batch: Batch, written: Sequence[Written], bodies: Sequence[Body]) -> None:
         """Keep the step, which the store has written."""
+        if not self.line:
+            return
         self.mark = Mark(self.line, self.mark.number + 1)
         if self._before is None:
             return
-        bodies = [(body.digest, body.data) for body in transaction.bodies]
-        self._steps.append(Step(transaction.batch.encode(), transaction.written, bodies))
+        self._steps.append(Step(batch.encode(), written, [(body.digest, body.data) for body in bodies]))
         self.size += self._steps[-1].size
         while self.size > self._most and len(self._steps) > 1 and self._room.is_full:
             self._drop_first(self._before)
@@ -133,31 +133,3 @@ class StepLog:
         if mark.line == self.line:
             return mark.number - self._begun.number
         return 0 if mark == self._begun else -1
-
-
-def logged(records: Sink, store: Sink, log: StepLog) -> Sequence[Sink]:
-    """Return the sinks of a job with that log."""
-    return (records, StampSink(log), store, LogSink(log)) if log.line else (records, store)
-
-
-class StampSink:
-    """Puts the number of each step into its batch."""
-
-    def __init__(self, log: StepLog) -> None:
-        self._log = log
-
-    def write(self, transaction: Transaction) -> None:
-        self._log.stamp(transaction)
-
-    def look(self) -> None:
-        pass
-
-    def sync(self) -> None:
-        pass
-
-
-class LogSink(StampSink):
-    """Adds each step to the log once the store has it."""
-
-    def write(self, transaction: Transaction) -> None:
-        self._log.add(transaction)

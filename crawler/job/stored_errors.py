@@ -10,7 +10,6 @@ from crawler.frontier.traps.counts import TrapRecordError
 from crawler.frontier.traps.soft404 import Soft404RecordError
 from crawler.job.checkpoint.envelope import EnvelopeError
 from crawler.job.left_out import LeftOutError
-from crawler.job.partition.quota import QuotaError
 from crawler.job.records import JournalError
 from crawler.job.steps.seal import ChunkError
 from crawler.seen.filters import FilterError, FormatError
@@ -38,7 +37,6 @@ DAMAGE = (
     Soft404RecordError,
     LeftOutError,
     BoundsError,
-    QuotaError,
     ChunkError,
     DamagedPartitionError,
 )

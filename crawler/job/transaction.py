@@ -11,9 +11,9 @@ and the write of the same bytes is repeated until there is space.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from types import TracebackType
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 from msgspec import Struct, field
 
@@ -35,6 +35,7 @@ from crawler.job.records import (
     encode_page,
     sequence_key,
 )
+from crawler.job.step_log import StepLog
 from crawler.job.steps.step_codec import Written
 
 T = TypeVar("T")
@@ -54,21 +55,6 @@ class Transaction(Struct):
     positions: list[Position] = field(default_factory=list)
     written: list[Written] = field(default_factory=list)
     bodies: list[Body] = field(default_factory=list)
-    is_stamped: bool = False  # its batch contains the number of the step
-
-
-class Sink(Protocol):
-    """Writes its part of each transaction."""
-
-    def write(self, transaction: Transaction) -> None:
-        """Pass the part to the operating system. Raises OSError; another call with the same transaction then writes the
-        rest."""
-
-    def look(self) -> None:
-        """Raise DisplacedError if the written data is no longer in its place."""
-
-    def sync(self) -> None:
-        """Make everything written so far durable. Raises OSError."""
 
 
 class RecordSink:
@@ -140,33 +126,22 @@ class RecordSink:
         failpoint("sync.output")
 
 
-class StoreSink:
-    """Writes the batch atomically."""
-
-    def __init__(self, store: Store) -> None:
-        self._store = store
-
-    def write(self, transaction: Transaction) -> None:
-        self._store.write(transaction.batch)
-
-    def look(self) -> None:
-        pass  # the store opens its own files by name, and reports missing ones
-
-    def sync(self) -> None:
-        self._store.sync()
-        failpoint("sync.done")
-
-
 class TransactionWriter:
     """Writes the transactions of a job. As a context manager it returns a new transaction, and writes it when the block
     ends. After an exception in the block the transaction stays unwritten, and no other may follow."""
 
     def __init__(
-        self, sinks: Sequence[Sink], store: Store, seal: Callable[[Batch], None], written: Callable[[], None]
+        self,
+        records: RecordSink,
+        log: StepLog,
+        store: Store,
+        seal: Callable[[Batch], None],
+        written: Callable[[], None],
     ) -> None:
         """``store`` is reopened after a write failed because of a full disk. ``seal`` adds the data that every
         transaction stores to each batch. ``written`` is called after each transaction is written."""
-        self._sinks = sinks
+        self._records = records
+        self._log = log
         self._store = store
         self._seal = seal
         self._written = written
@@ -199,6 +174,7 @@ class TransactionWriter:
         if kind is not None:
             return
         self._seal(self._current.batch)
+        self._log.stamp(self._current.batch)
         failpoint("step.marked")
         try:
             self._write()
@@ -210,12 +186,17 @@ class TransactionWriter:
 
     def _write(self) -> None:
         """Write the unwritten rest of the transaction. Raises OSError, and may then be called again."""
-        for sink in self._sinks:
-            sink.write(self._current)
+        self._put(self._current)
         self._written()
-        self.commits += 1
         self.in_transaction = False
         failpoint("step.written")
+
+    def _put(self, transaction: Transaction) -> None:
+        """Write the records, then the batch with their positions, which the log keeps."""
+        self._records.write(transaction)
+        self._store.write(transaction.batch)
+        self._log.add(transaction.batch, transaction.written, transaction.bodies)
+        self.commits += 1
 
     def apply(self, change: Callable[[Batch], T]) -> T:
         """Write the batch that ``change`` fills, if it is not empty. Raises OSError, also for a full disk; the change
@@ -225,9 +206,8 @@ class TransactionWriter:
         transaction = Transaction()
         result = change(transaction.batch)
         if transaction.batch.changes:
-            for sink in self._sinks:
-                sink.write(transaction)
-            self.commits += 1
+            self._log.stamp(transaction.batch)
+            self._put(transaction)
         return result
 
     # -- a full disk -------------------------------------------------------------------------------------------
@@ -264,8 +244,9 @@ class TransactionWriter:
             raise self.failed
         self.look()
         try:
-            for sink in self._sinks:
-                sink.sync()
+            self._records.sync()
+            self._store.sync()
+            failpoint("sync.done")
         except OSError as error:
             self.failed = error
             raise
@@ -273,8 +254,7 @@ class TransactionWriter:
     def look(self) -> None:
         """Raise DisplacedError if the written data is no longer in its place. Nothing becomes durable then."""
         try:
-            for sink in self._sinks:
-                sink.look()
+            self._records.look()
         except OSError as error:
             self.failed = error
             raise

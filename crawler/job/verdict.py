@@ -159,9 +159,10 @@ class Throttled(Struct):
 
 
 class RobotsAnswer(Struct, frozen=True):
-    """The robots.txt of a host was fetched, or the crawler gave up on it.
+    """The robots.txt of a host, or a file with its terms, was fetched, or the crawler gave up on it.
 
-    ``stored``: the record to store, valid ``until`` that time (seconds since 1970). ``sitemaps``: those listed in it.
+    ``stored``: the record to store, valid ``until`` that time (seconds since 1970). ``sitemaps``: those listed in it;
+    None for terms.
     ``kept``: the data for outputs. ``closed``: why the host gets no requests before then."""
 
     stored: bytes

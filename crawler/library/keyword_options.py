@@ -45,7 +45,7 @@ def settings_of(directory: Path, config: Path | None, options: Mapping[str, Any]
     if STDOUT in given.get("output", ()):
         raise ValueError("output: standard output is not available in a program; loop over the pages instead")
     try:
-        settings, _ = build_settings(
+        settings = build_settings(
             argparse.Namespace(job=directory, config=config, parquet=None, **given), giver=_ARGUMENTS
         )
     except UserFault as error:

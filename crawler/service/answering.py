@@ -35,9 +35,9 @@ from crawler.job.partition.part_report import (
     HostsAsked,
     PartReport,
     Question,
-    decode_question,
-    encode_answer,
     encode_report,
+    packed,
+    unpacked,
 )
 from crawler.job.stored_errors import DAMAGE
 from crawler.service.run_view import RunView
@@ -91,7 +91,7 @@ class Answering:
     async def keep(self) -> None:
         """Report and answer, until cancelled."""
         data = await self._called(self._carrier.get([CRAWL], QUESTION))
-        before = decode_question(data[0]) if data else None
+        before = unpacked(data[0], Question) if data else None
         self._answered = None if before is None else before.id  # this question was asked before the worker started
         while True:
             await self._report_some()
@@ -162,7 +162,7 @@ class Answering:
     async def _answer(self) -> None:
         """Answer the question if it is new."""
         data = await self._called(self._carrier.get([CRAWL], QUESTION))
-        question = decode_question(data[0]) if data else None
+        question = unpacked(data[0], Question) if data else None
         if question is None or question.id == self._answered or not _makes_sense(question):
             return
         self._answered = question.id
@@ -182,11 +182,11 @@ class Answering:
             content = await _looked(partition.view, question)
         except (Unavailable, *DAMAGE) as error:
             fault = " ".join(str(error).split())[:1_000]
-        data = encode_answer(Answer(question.id, content, fault))
+        data = packed(Answer(question.id, content, fault))
         while data is None and isinstance(content, Table) and content.rows:
             content = content._replace(rows=content.rows[: len(content.rows) // 2])
-            data = encode_answer(Answer(question.id, content, fault))
-        return data or encode_answer(Answer(question.id, None, "the answer is too long for the carrier")) or b""
+            data = packed(Answer(question.id, content, fault))
+        return data or packed(Answer(question.id, None, "the answer is too long for the carrier")) or b""
 
     async def _called(self, call: Any) -> Any:
         """Return the answer of the carrier, or ``_FAILED`` if there is none; the failure is reported elsewhere."""

@@ -15,9 +15,8 @@ and the status of the refusal. The answer to "reload" also has "changed" and "re
 
 from __future__ import annotations
 
-import asyncio
 import json
-from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from aiohttp import web
@@ -31,7 +30,7 @@ from crawler.job.partition.part_report import HostsAsked
 from crawler.service.commands import Refused, Reloaded, parse_command
 from crawler.service.dashboard.guard import NO_STORE, answer, json_body
 from crawler.service.explanation_text import explanation_lines
-from crawler.service.own_share import OwnShare
+from crawler.service.own_share import OwnShare, Reused
 from crawler.service.run_view import RunView
 from crawler.service.source import SourceView
 from crawler.service.view_answers import Encoded, answer_if_new, encoded, from_view
@@ -49,52 +48,38 @@ MOST_OFFSET = 100_000  # hosts skipped; sorting holds all of their rows in memor
 
 
 class HostTables:
-    """Caches the host tables that were read recently. Concurrent requests for the same table share one reading."""
+    """The host tables of a view that were requested last."""
 
-    def __init__(self, view: View, clock: Callable[[], float]) -> None:
+    def __init__(self, view: View) -> None:
         self._view = view
-        self._clock = clock
-        self._kept: dict[HostsAsked, tuple[float, Encoded]] = {}  # expiry, and the table
-        self._reading: dict[HostsAsked, asyncio.Task[Encoded]] = {}
+        self._kept: dict[HostsAsked, Reused[Encoded]] = {}  # longest unused first
 
     def __len__(self) -> int:
-        """The number of tables that are cached or being read."""
-        return len(self._kept) + len(self._reading)
+        return len(self._kept)
 
     async def get(self, asked: HostsAsked) -> Encoded:
-        kept = self._kept.get(asked)
-        if kept is not None and kept[0] > self._clock():
-            return kept[1]
-        # All dashboard pages that lost their connection ask again at the same time.
-        if asked not in self._reading:
-            self._reading[asked] = asyncio.create_task(self._read(asked))
-        return await asyncio.shield(self._reading[asked])
+        kept = self._kept.pop(asked, None) or Reused(partial(self._read, asked), FRESH, FRESH_TIMES)
+        self._kept[asked] = kept
+        if len(self._kept) > MOST_TABLES:
+            del self._kept[next(iter(self._kept))]
+        return await kept.get()
 
     async def _read(self, asked: HostsAsked) -> Encoded:
-        began = self._clock()
-        try:
-            found = await self._view.hosts(asked)
-        finally:
-            del self._reading[asked]
-        table = encoded({"total": found.total, "hosts": found.rows})
-        took = self._clock() - began
-        kept = [(key, value) for key, value in self._kept.items() if value[0] > began and key != asked]
-        self._kept = dict([*kept, (asked, (began + max(FRESH, FRESH_TIMES * took), table))][-MOST_TABLES:])
-        return table
+        found = await self._view.hosts(asked)
+        return encoded({"total": found.total, "hosts": found.rows})
 
 
 class Api:
     """The API routes, answered from a view."""
 
-    def __init__(self, view: View, clock: Callable[[], float]) -> None:
-        self.tables = HostTables(view, clock)
+    def __init__(self, view: View) -> None:
+        self.tables = HostTables(view)
         self._urls_share, self._hosts_share = OwnShare("URLs"), OwnShare("hosts")
         self._view = view
-        self._clock = clock
 
     def show(self, view: View) -> None:
         """Answer from ``view``, another view of the same job, from now on."""
-        self.tables = HostTables(view, self._clock)
+        self.tables = HostTables(view)
         self._view = view
 
     def routes(self) -> list[web.RouteDef]:

@@ -1,19 +1,33 @@
-"""The commands for a running crawl: from a dashboard button, from a program, or from a file in its inbox."""
+"""The commands for a running crawl: from a dashboard button, from a program, or from a file in its inbox.
+
+Other processes that can write to the job's directory, such as ``crawler dashboard DIR``, pass commands through the
+inbox, which also holds the answers. The process that leaves a command waits for the answer and removes it.
+"""
 
 from __future__ import annotations
 
+import asyncio
+import os
 from collections.abc import Awaitable, Callable, Sequence
 from enum import Enum
 from typing import Any
 
-from msgspec import Struct, to_builtins
+from msgspec import Struct, ValidationError, convert, to_builtins
 
+from crawler.base.disk import Expendable
 from crawler.base.settings.live import Change
 from crawler.engine.durability import refusal_text
 from crawler.engine.lifecycle import PausedBy, State
 from crawler.engine.run import Run, pause_text
+from crawler.job.checkpoint.envelope import EnvelopeError
+from crawler.job.directory import JobError
+from crawler.job.identity import check_fetcher
+from crawler.job.inbox import INBOX, Inbox
 from crawler.job.metrics.events import Events, Kind
 
+INTERVAL = 0.5  # seconds between polls for commands in the inbox
+WAIT = 60.0  # seconds to wait for an answer: a checkpoint may take long
+_POLL = 0.1
 WORDS = ("pause", "resume", "checkpoint", "stop", "reload")
 SNAPSHOT = "snapshot"  # only through the inbox; the requesting process copies and removes the result
 HOST_WORDS = ("pause-host", "resume-host", "block-host")
@@ -167,3 +181,52 @@ def _do_to_host(run: Run, word: str, host: str) -> Refused | None:
     met = run.job.change_hosts(lambda batch: acts[word](host, batch))
     run.wake()
     return None if met else Refused(Refusal.NOT_NOW, "no URL of that host was admitted")
+
+
+# -- through the inbox ---------------------------------------------------------------------------------------------
+
+
+async def give_command(inbox: Inbox, pid: int, command: Command, wait: float = WAIT) -> Result:
+    """Leave a command for the process, wait for the result and return it. Raises OSError."""
+    try:
+        check_fetcher(inbox.path.parent)
+    except JobError as other:
+        return Refused(Refusal.NOT_NOW, str(other))
+    name = inbox.command({"pid": pid, "do": command.word, "host": command.host})
+    now = asyncio.get_running_loop().time
+    deadline = now() + wait
+    try:
+        while now() < deadline:
+            await asyncio.sleep(_POLL)
+            answer = inbox.command_answer(name)
+            if answer is not None:
+                error = answer["error"]
+                reloaded = answer.get("reloaded")
+                if error is None and reloaded is not None:
+                    return convert(reloaded, Reloaded)
+                return None if error is None else Refused(Refusal.of_status(answer["status"]), str(error))
+    except (EnvelopeError, KeyError, ValidationError) as error:
+        return Refused(Refusal.NO_ANSWER, f"cannot read the crawl's answer: {error}")
+    finally:
+        inbox.take_back(name)
+    return Refused(Refusal.NO_ANSWER, "the crawl did not answer")
+
+
+async def obey(inbox: Inbox, perform: Perform) -> None:
+    """Carry out the commands in the inbox one by one, until cancelled. A command that cannot be read or answered is
+    dropped; only the OSErrors of the commands themselves are raised."""
+    files = Expendable(f"{INBOX}: commands")
+    while True:
+        taken = None
+        with files:
+            taken = inbox.take_command(os.getpid())
+        if taken is None:
+            await asyncio.sleep(INTERVAL)
+            continue
+        name, content = taken
+        command = parse_command(content, (*WORDS, SNAPSHOT))
+        result = command if isinstance(command, Refused) else await perform(command)
+        status, text = (result.why.status, result.text) if isinstance(result, Refused) else (200, None)
+        more = {"reloaded": result.as_json()} if isinstance(result, Reloaded) else {}
+        with files:
+            inbox.answer_command(name, {"error": text, "status": status} | more)

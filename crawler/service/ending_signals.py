@@ -25,14 +25,20 @@ _SHOW_CURSOR = "\x1b[?25h"
 
 
 @contextmanager
-def ending_signals(handle: Callable[[int], object]) -> Iterator[None]:
+def ending_signals(handle: Callable[[int], object], again: Callable[[], object] | None = None) -> Iterator[None]:
     """Return a context in which ``handle`` is called with the number of each ending signal, between two steps of the
-    main thread.
+    main thread. A second SIGINT calls ``again``, if given, which ends the process.
 
     ``loop.add_signal_handler`` is not used: just after its removal, a signal would kill the process. Here the earlier
     handlers are restored immediately."""
 
+    interrupted = False
+
     def call(number: int, _: FrameType | None) -> None:
+        nonlocal interrupted
+        if number == signal.SIGINT and interrupted and again is not None:
+            again()
+        interrupted = interrupted or number == signal.SIGINT
         handle(number)
 
     # A process under nohup ignores SIGHUP, and must continue to do so.
@@ -51,22 +57,21 @@ def stopping_signals(
 ) -> AbstractContextManager[None]:
     """Return a context in which an ending signal makes the loop call ``stop``, which ends the crawl in order. A second
     SIGINT calls ``quitting`` and ends the process immediately; the journal holds all unsaved changes."""
-    interrupts = 0
 
-    def interrupted() -> None:
+    def stopped(number: int) -> None:
         import logging  # noqa: PLC0415, slow to import
 
-        nonlocal interrupts
-        interrupts += 1
-        if interrupts > 1:
-            quitting()
-            quit_at_once("quit; run the same command to resume")
-        logging.getLogger("crawler").warning(
-            "interrupted: finishing requests in flight; press Ctrl-C again to quit now"
-        )
+        if number == signal.SIGINT:
+            logging.getLogger("crawler").warning(
+                "interrupted: finishing requests in flight; press Ctrl-C again to quit now"
+            )
         stop()
 
-    return ending_signals(lambda number: loop.call_soon_threadsafe(interrupted if number == signal.SIGINT else stop))
+    def quit_now() -> None:
+        quitting()
+        quit_at_once("quit; run the same command to resume")
+
+    return ending_signals(lambda number: loop.call_soon_threadsafe(stopped, number), quit_now)
 
 
 def quit_at_once(line: str = "") -> NoReturn:

@@ -25,14 +25,14 @@ from crawler.job.crawl_file import CrawlFile, holds_crawl, partition_directory, 
 from crawler.job.directory import JobError, holds_job
 from crawler.job.metrics.pooled_stats import GONE, UNTOLD, Part, Whereabouts, pool
 from crawler.job.partition.part_report import (
+    Answer,
     HostAsked,
     HostsAsked,
     PartReport,
     Question,
     UrlAsked,
-    decode_answer,
-    decode_report,
     encode_question,
+    unpacked,
 )
 from crawler.service.answering import ANSWER, QUESTION, REPORT
 from crawler.url.urls.canonicaliser import Canonical, Canonicaliser
@@ -126,7 +126,7 @@ class EngineCrawl:
         """Read the workers' reports. Raises CarrierError, CarrierRefusedError."""
         names = names_of(range(self.crawl.partitions))
         for number, data in enumerate(await self._carrier.get(names, REPORT)):
-            report = decode_report(data)
+            report = unpacked(data, PartReport)
             if report is None:
                 continue  # the carrier has lost it: the previous report still counts
             if report.program != __version__:
@@ -191,7 +191,7 @@ class EngineCrawl:
     async def _answers(self, numbers: Iterable[int]) -> list[tuple[int, Any]]:
         numbers = list(numbers)
         values = await self._carrier.get([name_of(number) for number in numbers], ANSWER)
-        return [(number, decode_answer(value)) for number, value in zip(numbers, values, strict=True)]
+        return [(number, unpacked(value, Answer)) for number, value in zip(numbers, values, strict=True)]
 
     # -- directories -----------------------------------------------------------------------------------------------
 

@@ -72,6 +72,10 @@ class Facade:
         """Return the statistics of the run; empty before it exists."""
         return {} if self.run is None else self.run.stats()
 
+    def status(self, stats: dict[str, Any]) -> str:
+        """Return what the crawl does, in one line; empty while there are no statistics."""
+        return str(self.history.words(stats)["working"]["text"]) if stats else ""
+
     def leave(self) -> None:
         """Drop the run when its job is closed; statistics are then read from the files."""
         self.run = self._reloading.parts = None

@@ -22,11 +22,10 @@ from msgspec import Struct
 from crawler.base.disk import RealDisk
 from crawler.base.settings.parts import Settings
 from crawler.base.settings.sites import Sites
-from crawler.inspect.crawl_explained import explain_in
 from crawler.inspect.crawl_partitions import CrawlPartitions, Partition, crawl_partitions, holds_any, holds_crawl
 from crawler.inspect.crawl_reader import all_hosts_of, hosts_of, pooled, waiting_messages
 from crawler.inspect.crawl_tail import tail_of
-from crawler.inspect.explanation import Explanation
+from crawler.inspect.explanation import Explanation, explain_in
 from crawler.inspect.host_table import Row, Table
 from crawler.inspect.hosts_now import hosts_now
 from crawler.inspect.job_reader import job_stats, open_job
@@ -42,8 +41,7 @@ from crawler.job.metrics.events import Kind
 from crawler.job.metrics.history import History
 from crawler.job.partition.part_report import HostsAsked
 from crawler.job.run_settings import RUN, read_run
-from crawler.service.command_files import give_command
-from crawler.service.commands import HOST_WORDS, NOT_RUNNING, Command, Refusal, Refused, Reloaded, Result
+from crawler.service.commands import HOST_WORDS, NOT_RUNNING, Command, Refusal, Refused, Reloaded, Result, give_command
 from crawler.service.host_page import host_page, recent
 from crawler.service.source import Source
 from crawler.service.status_reporter import told_every
@@ -160,9 +158,8 @@ class JobSource(FileSource):
 
     def take(self, reading: Reading) -> None:
         if reading.live is not None:
-            self.history.events.restore(
-                event for event in reading.live.events if event["number"] > self.history.events.last
-            )
+            known = self.history.events.last
+            self.history.events.restore([event for event in reading.live.events if event["number"] > known])
             self.history.observe(reading.at, reading.stats)
             self._observed_at = reading.at
         self._reading = reading

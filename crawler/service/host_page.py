@@ -34,7 +34,7 @@ def host_page(store: Reader, sites: Sites, host: HostSnapshot) -> dict[str, Any]
         "status": None if robots is None else robots.status,
         "error": None if robots is None or robots.failure is None else robots.failure.text,
         "copy_of": None if robots is None else robots.copy_of,
-        "cut": [] if robots is None else [cut.words for cut in robots.rules.cut],
+        "cut": [] if robots is None else robots.rules.cut,
         "crawl_delay": None if robots is None else robots.rules.crawl_delay,
         "until": host.robots_until or None,
         "ignored": own.robots.ignore,

@@ -21,6 +21,7 @@ from crawler.inspect.export.beside import ExportError
 from crawler.inspect.export.job_report import report_of
 from crawler.job.directory import JobError
 from crawler.job.stored_errors import DAMAGE
+from crawler.service.own_share import Reused
 from crawler.service.view import Unavailable, Unreadable
 
 START = (
@@ -38,20 +39,14 @@ class ReportMaker:
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
-        self._made = 0.0, b""  # expiry, and the report
-        self._making = asyncio.Lock()
+        self._made = Reused(self._run, FRESH, FRESH_TIMES)
 
     async def report(self) -> bytes:
         """Return the report, made once for concurrent requests. Raises Unavailable, Unreadable."""
-        async with self._making:
-            now = asyncio.get_running_loop().time
-            if self._made[0] <= (began := now()):
-                try:
-                    made = await self._run()
-                except OSError as error:
-                    raise Unavailable(f"The report cannot be made: {error.strerror or error}.") from error
-                self._made = now() + max(FRESH, FRESH_TIMES * (now() - began)), made
-            return self._made[1]
+        try:
+            return await self._made.get()
+        except OSError as error:
+            raise Unavailable(f"The report cannot be made: {error.strerror or error}.") from error
 
     async def _run(self) -> bytes:
         directory = str(self._directory.absolute())

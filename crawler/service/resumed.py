@@ -6,20 +6,14 @@ import time
 from collections.abc import AsyncIterator, Callable
 
 from crawler.base.figures import count, counted
-from crawler.base.kv import Family
 from crawler.base.settings.parts import Settings
-from crawler.base.settings.sites import Sites
-from crawler.frontier.host import host_name, pages_of
-from crawler.frontier.host_status import ScriptedHosts
-from crawler.inspect.beginning import began_at
+from crawler.inspect.job_reader import began_at
 from crawler.job.inbox import Inbox
 from crawler.job.job import Job
 from crawler.job.markdown_files import DIRECTORY as MARKDOWN
 from crawler.job.run_settings import read_run
 
 Say = Callable[[str], None]
-
-_HOSTS_MOST = 100_000  # maximum number of hosts read, as the run waits for it
 
 
 class Resumed:
@@ -30,7 +24,6 @@ class Resumed:
         self._job = job
         self._most = settings.crawl.max_pages
         self._endless = settings.recrawl.enabled
-        self._sites = Sites(settings)
         self._now = now
         self._done, self._pages = job.counters.pages_fetched, job.counters.pages
         self._seeds = job.counters.seeds
@@ -53,23 +46,6 @@ class Resumed:
                 f"no URLs are left{left}: the crawl had ended; {permit}add seeds, or start a new one in another "
                 "directory with --job"
             )
-            if (worst := self._to_render()) is not None:
-                say(
-                    f"pages fetched without a browser are not rendered: `crawler retry {self._job.directory} --host "
-                    f"{worst}`, then the same command, renders them (`crawler hosts {self._job.directory} --sort "
-                    "needs_scripts` lists such hosts)"
-                )
-
-    def _to_render(self) -> str | None:
-        """Return the host most in need of a browser that may use one now; None if any page has been rendered."""
-        counters, hosts = self._job.counters, ScriptedHosts()
-        if not self._sites.rendered or counters.pages_rendered:
-            return None
-        for key, value in self._job.store.scan(Family.HOSTS, b"", None, _HOSTS_MOST):
-            name = host_name(key)
-            if self._sites.of_host(name).browser.when != "never":
-                hosts.add(name, *pages_of(value))
-        return hosts.named[0]["host"] if hosts.count else None
 
     def tell(self, say: Say, seeds: str = "") -> None:
         """Print which job is resumed, followed by ``seeds``, and whether its page limit had been reached before."""

@@ -20,10 +20,9 @@ from crawler.base.settings.sites import Sites
 from crawler.engine.run import Run, pause_text
 from crawler.frontier.entry import queue_of
 from crawler.inspect.explanation import CrawlNow, Explanation, Known, explain, explain_seen
-from crawler.inspect.host_table import Chosen, Row, Selection, Table, chosen_hosts, host_rows
+from crawler.inspect.host_table import Chosen, Row, Selection, Table, chosen_hosts, host_rows, told_by
 from crawler.inspect.hosts_now import HostsNow
 from crawler.inspect.record_stream import changes_up_to
-from crawler.inspect.sort_values import told_by
 from crawler.job.directory import PAGES
 from crawler.job.inbox import MOST_URLS, Answer, Inbox
 from crawler.job.output import lines_of
@@ -150,9 +149,7 @@ class RunView:
         return await self._perform(command)
 
     async def add(self, urls: Sequence[str], *, seed: bool, priority: int | None = None) -> Answer:
-        run = self._running()
-        if run.job.blocked is not None:
-            raise Unavailable(f"The crawl is paused: {run.job.blocked}")
+        run = self._writing()
         adding = asyncio.create_task(run.incoming.take_in(urls, seed=seed, priority=priority))
         self._adding.add(adding)
         adding.add_done_callback(self._adding.discard)
@@ -164,10 +161,8 @@ class RunView:
             raise Unavailable("The crawl has ended: add the URLs again.") from None
 
     async def put_back(self, choice: Choice, priority: int | None = None) -> Answer:
-        job, end = self._running().job, self._running().job.durable_end
-        if job.blocked is not None:
-            raise Unavailable(f"The crawl is paused: {job.blocked}")
-        if end is None:
+        job = self._writing().job
+        if (end := job.durable_end) is None:
             raise Unavailable(_NOT_DURABLE)
         canonicaliser = Canonicaliser(self._settings.canonical.rules)
         hrefs = [canonicaliser.canonicalise(url) for url in choice.hrefs]
@@ -187,9 +182,7 @@ class RunView:
         return answer
 
     async def change_class(self, pattern: str, priority: int) -> Answer:
-        blocked = self._running().job.blocked
-        if blocked is not None:
-            raise Unavailable(f"The crawl is paused: {blocked}")
+        self._writing()
         return await self._through_inbox(
             functools.partial(Inbox.change_class, pattern=pattern, priority=priority, answer=True)
         )
@@ -208,6 +201,13 @@ class RunView:
         run = self._run()
         if run is None or self._closed:
             raise Unavailable(_NOT_RUNNING)
+        return run
+
+    def _writing(self) -> Run:
+        """Return the run if it can change something now."""
+        run = self._running()
+        if run.job.blocked is not None:
+            raise Unavailable(f"The crawl is paused: {run.job.blocked}")
         return run
 
     async def _look(self, steps: Iterator[T | None]) -> list[T]:

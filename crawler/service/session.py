@@ -14,12 +14,9 @@ from msgspec.structs import replace
 
 from crawler.base.clock import SteadyClock
 from crawler.base.disk import Expendable
-from crawler.base.settings.parts import DashboardSettings, Settings
-from crawler.base.settings.sites import Sites
+from crawler.base.settings.parts import Settings
 from crawler.engine.lifecycle import State, Stop
-from crawler.engine.loop_lag import LoopLag
 from crawler.engine.run import Run
-from crawler.engine.slots import Slots
 from crawler.engine.user_code import UserCode
 from crawler.engine.worker import Worker
 from crawler.inspect.known_urls import open_known
@@ -32,20 +29,18 @@ from crawler.job.job import Job
 from crawler.job.metrics.events import Kind
 from crawler.job.run_settings import RUN, write_run
 from crawler.service.background import background
-from crawler.service.bucket_run import hold_bucket, platform_of
-from crawler.service.command_files import obey
-from crawler.service.commands import NOT_RUNNING, Refusal, Refused
+from crawler.service.commands import NOT_RUNNING, Refusal, Refused, obey
 from crawler.service.dashboard.access import Access
 from crawler.service.dashboard.token import TOKEN, access_of, keep_token, spoken_of
 from crawler.service.ending_signals import stopping_signals
 from crawler.service.facade import Facade, Result
-from crawler.service.file_limit import allow_files
-from crawler.service.opening import open_job_of_run
+from crawler.service.opening import hold_bucket, open_job_of_run, open_shared, platform_of
+from crawler.service.progress.supervisor import keep_reporting
 from crawler.service.record_pipe import RecordPipe
 from crawler.service.reloading import Configuration, Parts, Reloading
 from crawler.service.resumed import Resumed
 from crawler.service.status_reporter import StatusReporter, View
-from crawler.web.fetch import Fetcher, OwnDelays
+from crawler.web.fetch import Fetcher
 
 if TYPE_CHECKING:  # see ``_shown``
     from crawler.service.kept_open import KeptOpen
@@ -56,7 +51,7 @@ class RunOptions(Struct, frozen=True):
     """``finite``: the seeds end, so all are read even if a limit is reached first. ``check`` may refuse a job to be
     resumed. ``records_to`` is a descriptor to which records are copied; the run ends if its reader closes it. ``code``
     is the user's. ``begun`` is called with the run before it does anything. ``signals``: ending signals stop the run
-    instead of being left to the caller. ``announce`` returns the lines with the address of the dashboard. ``kept_open``
+    instead of being left to the caller. ``opening`` is called with the link to the dashboard. ``kept_open``
     takes over the dashboard when the job is closed, unless the run failed or a signal ended it."""
 
     finite: bool = True
@@ -65,7 +60,7 @@ class RunOptions(Struct, frozen=True):
     code: UserCode = field(default_factory=UserCode)
     begun: Callable[[Run], None] = lambda _: None
     signals: bool = True
-    announce: Callable[[DashboardSettings, Access, str], list[str]] = spoken_of
+    opening: Callable[[str], object] | None = None
     kept_open: KeptOpen | None = None
 
 
@@ -85,8 +80,8 @@ async def run_crawl(
     port is in use or the disk fails, and any bug. After a bug, the state is checkpointed as far as it is consistent,
     and the job can be run again."""
     settings, reloading = configuration.settings, Reloading(configuration.settings, configuration.read)
-    number = allow_files(settings.crawl.concurrency)
-    clock, lag, slots = SteadyClock(), LoopLag(), Slots(number)
+    shared = open_shared(settings)
+    clock = shared.clock
     facade = Facade(directory, load_history(directory, clock()), reloading, settings, clock)
     access = None if settings.dashboard.listen is None else access_of(settings.dashboard, directory)
     shown = _shown(facade, settings, access)
@@ -94,7 +89,7 @@ async def run_crawl(
         facade.notices.delivering(),
         contextlib.nullcontext() if shown is None else shown.served(options.kept_open) as address,
         _open_job(settings, clock, facade, shown) as (job, holding),
-        _fetcher(settings, number, OwnDelays(lag.stalled, slots.wait)) as fetcher,
+        shared.fetcher as fetcher,
     ):
         if options.check is not None and job.files.resumed:
             options.check(job)
@@ -104,7 +99,7 @@ async def run_crawl(
         if holding is not None:
             bucket = Keeping(holding.objects, holding.log, clock)
             await bucket.add(job, 0, holding.epoch)
-        worker = Worker(fetcher, settings, clock, lag, slots)
+        worker = Worker(fetcher, settings, clock, shared.lag, shared.slots)
         worker.context.renderer.live_in(directory)
         if resumed is not None and view is not None and options.finite:
             seeds = resumed.tell_behind(seeds, view.say)
@@ -114,16 +109,19 @@ async def run_crawl(
         reloading.parts = _parts(run, worker, fetcher, shown)
         spare_the_collector()
         facade.begin("resumed" if job.files.resumed else "begun")
-        spoken = [] if access is None or address is None else options.announce(settings.dashboard, access, address)
         if view is not None:
             run.keeper.tell_notes(view.say)
-            for line in (*fetcher.notes, *spoken):
+            begins = [] if resumed else [f"crawling into {directory}: Ctrl-C stops it, the same command resumes it"]
+            spoken = [] if access is None or address is None else [spoken_of(settings.dashboard, access, address)]
+            for line in (*begins, *spoken, *fetcher.notes):
                 view.say(line)
             if resumed is not None and not options.finite:
                 resumed.tell(view.say)
         before = None if resumed is None else run.stats()
         reporter = StatusReporter(job.files, facade.history, clock, view, address)
         options.begun(run)
+        if options.opening is not None and access is not None and address is not None:
+            options.opening(access.link(address))
         with contextlib.closing(options.code), _pipe(job, facade, options) as pipe, _signals(run, facade, options):
             beside = [] if bucket is None else [_keep_up(bucket)]
             try:
@@ -177,11 +175,6 @@ def _pipe(job: Job, facade: Facade, options: RunOptions) -> contextlib.AbstractC
     return contextlib.closing(RecordPipe(job.directory / PAGES, options.records_to, lambda: facade.signalled))
 
 
-def _fetcher(settings: Settings, slots: int, delays: OwnDelays) -> Fetcher:
-    per_host = settings.politeness.per_host
-    return Fetcher(Sites(settings), concurrency=slots, per_host=per_host, delays=delays)
-
-
 def _shown(facade: Facade, settings: Settings, access: Access | None) -> ShownRun | None:
     if access is None:
         return None
@@ -230,6 +223,7 @@ async def _drive(
         reporter.keep(run),
         obey(Inbox(job.directory, job.disk), facade.perform),
         facade.notices.keep(run.stats),
+        keep_reporting(lambda: (facade.status(reporter.latest), run.life.state is State.STOPPING)),
         *also,
     ]
     if shown is not None:

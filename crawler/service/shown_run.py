@@ -49,7 +49,7 @@ class ShownRun:
         feed = Feed(facade.stats, facade.clock, facade.history, survey.news)
         limits = Limits(connections=connections_left())
         about = SurveyApi(self.view, survey, feed)
-        apis = (Api(self.view, facade.clock), about)
+        apis = (Api(self.view), about)
         routes = [route for api in apis for route in api.routes()]
         dashboard = Dashboard(self._settings, feed, routes, self._access, limits)
         address = await dashboard.start()

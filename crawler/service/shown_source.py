@@ -25,7 +25,7 @@ class ShownSource:
         self._survey = source.survey()
         self.feed = Feed(source.stats, source.moment, source.history, self._survey.news)
         self._about = SurveyApi(self._view, self._survey, self.feed, about)
-        self.routes = [*Api(self._view, source.clock).routes(), *self._about.routes()]
+        self.routes = [*Api(self._view).routes(), *self._about.routes()]
 
     @cached_property
     def page(self) -> Routes:

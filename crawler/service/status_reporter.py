@@ -1,4 +1,4 @@
-"""Reports on a running crawl: on the terminal, in ``live.json``, in the job's history, and to the service manager."""
+"""Reports on a running crawl: on the terminal, in ``live.json``, and in the job's history."""
 
 from __future__ import annotations
 
@@ -6,17 +6,15 @@ import asyncio
 import contextlib
 import os
 from collections.abc import Callable
-from typing import Any, Protocol, Self
+from typing import Any, Protocol
 
 from crawler.base.disk import Expendable
-from crawler.engine.lifecycle import State
 from crawler.engine.run import Run
 from crawler.job.directory import LIVE
 from crawler.job.history_file import HISTORY, write_course
 from crawler.job.live_status import Live, write_live
 from crawler.job.metrics.crawl_history import CrawlHistory
 from crawler.job.open_files import OpenFiles
-from crawler.service.progress.supervisor import Supervisor
 
 VIEW_INTERVAL = 0.25  # seconds between updates of the progress view
 LIVE_INTERVAL = 1.0  # seconds between updates of live.json
@@ -65,18 +63,6 @@ class StatusReporter:
         self._view = view
         self._address = address
         self._files = {name: Expendable(str(directory / name)) for name in (LIVE, HISTORY)}
-        self._unheard = Expendable("the service manager")
-        self._supervisor = Supervisor(os.environ)
-
-    @classmethod
-    def of_partition(
-        cls, files: OpenFiles, history: CrawlHistory, clock: Callable[[], float], interval: Callable[[], float]
-    ) -> Self:
-        """Return the reporter of one run in a process with several. Only the process itself reports to the service
-        manager: the end of one partition is not the end of the process."""
-        reporter = cls(files, history, clock, None, None, interval)
-        reporter._supervisor = Supervisor({})
-        return reporter
 
     async def keep(self, run: Run) -> None:
         """Report until cancelled."""
@@ -98,9 +84,6 @@ class StatusReporter:
                     self.latest = stats
                     with self._files[LIVE]:
                         write_live(self._directory, live)
-                    status = self._history.words(stats)["working"]["text"]
-                    with self._unheard:
-                        self._supervisor.alive(status, stopping=run.life.state is State.STOPPING)
             if loop.time() >= next_course:
                 next_course = loop.time() + COURSE_INTERVAL
                 with self._files[HISTORY]:
@@ -118,8 +101,6 @@ class StatusReporter:
 
     def take_away(self) -> None:
         """Remove ``live.json``, because the run has ended."""
-        with self._unheard:
-            self._supervisor.close()
         # A file left behind is ignored, because no process holds the lock.
         with contextlib.suppress(OSError):
             if self._job_files.is_there():

@@ -29,9 +29,9 @@ from typing import Any, TypeVar
 from aiohttp import web
 
 from crawler.base.clock import SteadyClock
-from crawler.inspect.beginning import began_at
 from crawler.inspect.crawl_partitions import crawl_partitions
-from crawler.inspect.export.cells import HOST_CELLS, PAGE_CELLS, csv_lines
+from crawler.inspect.export.csv_file import HOST_CELLS, PAGE_CELLS, csv_lines
+from crawler.inspect.job_reader import began_at
 from crawler.inspect.record_choice import Lines, RecordChoice, pieces
 from crawler.inspect.survey_reader import FinalRecords
 from crawler.job.directory import JobError

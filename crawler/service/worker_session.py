@@ -17,16 +17,13 @@ from crawler.base.clock import SteadyClock
 from crawler.base.disk import RealDisk
 from crawler.base.settings.live import Merged, merge
 from crawler.base.settings.parts import Settings
-from crawler.base.settings.sites import Sites
 from crawler.cluster.drain_file import is_asked
 from crawler.cluster.member import Member, run_member
 from crawler.cluster.member_options import Crawl, MemberOptions, MemberResult, no_seeds, settings_later
 from crawler.cluster.stored_partitions import StoredPartitions
 from crawler.cluster.worker_name import own_name
 from crawler.engine.lifecycle import Stop
-from crawler.engine.loop_lag import LoopLag
 from crawler.engine.run import Run
-from crawler.engine.slots import Slots
 from crawler.engine.user_code import UserCode
 from crawler.job.bucket.keeping import TakenOverError
 from crawler.job.bucket.layout import read_crawl
@@ -39,14 +36,11 @@ from crawler.job.metrics.events import Kind
 from crawler.job.shared_platform import SharedPlatform
 from crawler.service.answering import Answering
 from crawler.service.background import background, end_all
-from crawler.service.bucket_run import bucket_of
-from crawler.service.command_files import obey
-from crawler.service.commands import Refusal, Refused, performing
-from crawler.service.file_limit import allow_files
+from crawler.service.commands import Refusal, Refused, obey, performing
+from crawler.service.opening import bucket_of, open_shared
 from crawler.service.reloading import Parts, Reloading
 from crawler.service.run_view import RunView
 from crawler.service.status_reporter import StatusReporter, told_every
-from crawler.web.fetch import Fetcher, OwnDelays
 
 log = logging.getLogger("crawler")
 
@@ -91,7 +85,7 @@ class Background:
         history = load_history(job.directory, self._clock())
         job.events = history.events
         history.events.add(self._clock(), Kind.RUN, "resumed" if job.files.resumed else "begun")
-        reporter = StatusReporter.of_partition(job.files, history, self._clock, self._interval)
+        reporter = StatusReporter(job.files, history, self._clock, None, None, self._interval)
         self._runs[number] = run
         self._begin(run)
         perform = performing(lambda: run, history.events, self._clock, self._reloading.reload)
@@ -154,11 +148,9 @@ async def work(
 async def _work(
     directory: Path, crawl: CrawlFile, carrier: Carrier, settings: Settings, options: WorkOptions
 ) -> MemberResult:
-    number = allow_files(settings.crawl.concurrency, crawl.partitions)
-    clock, lag, slots = SteadyClock(), LoopLag(), Slots(number)
-    settings = replace(settings, crawl=replace(settings.crawl, concurrency=number))
-    delays = OwnDelays(lag.stalled, slots.wait)
-    fetcher = Fetcher(Sites(settings), concurrency=number, per_host=settings.politeness.per_host, delays=delays)
+    shared = open_shared(settings, crawl.partitions)
+    clock, fetcher = shared.clock, shared.fetcher
+    settings = replace(settings, crawl=replace(settings.crawl, concurrency=shared.slots.number))
     reloading = Reloading(settings, options.reread, _NO_RELOAD, _merged)
     answering = Answering(carrier, directory, crawl, clock)
     runs = Background(clock, options.begin, reloading, answering)
@@ -179,8 +171,8 @@ async def _work(
             member = MemberOptions(
                 fetcher=fetcher,
                 clock=clock,
-                lag=lag,
-                slots=slots,
+                lag=shared.lag,
+                slots=shared.slots,
                 seeds=options.seeds,
                 code=options.code,
                 name=name,

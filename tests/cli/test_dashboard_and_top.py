@@ -6,6 +6,7 @@ import io
 import json
 import os
 import pty
+import re
 import select
 import signal
 import struct
@@ -132,6 +133,16 @@ def printed(history: CrawlHistory, host: dict[str, Any] | None = None, **changes
     console = Console(file=io.StringIO(), width=140)
     console.print(screen(statistics(**changes), history, (2_000, [HOST | (host or {})]), 40, 140))
     return console.file.getvalue()  # type: ignore[attr-defined, no-any-return]
+
+
+def test_hosts_that_are_done_are_only_counted_while_others_work() -> None:
+    done = HOST | {"host": "done.test:80", "state": "idle"}
+    for rows, shown in (([HOST, done], ["h.test:80"]), ([done | {"failed": 0}, done], ["done.test:80"] * 2)):
+        console = Console(file=io.StringIO(), width=140)
+        console.print(screen(statistics(), CrawlHistory(), (2, rows), 40, 140))
+        text = console.file.getvalue()  # type: ignore[attr-defined]
+        assert re.findall(r"(?:h|done)\.test:80", text) == shown
+        assert "idle 1" in text
 
 
 def test_what_a_terminal_would_obey_is_shown() -> None:

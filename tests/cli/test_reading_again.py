@@ -36,7 +36,7 @@ def test_an_empty_configuration_is_refused_and_one_of_comments_is_not(tmp_path: 
         config.write_text(empty)
         with pytest.raises(ConfigurationError):
             read_again(crawl_with(config))
-        assert build_settings(crawl_with(config))[0].crawl == CrawlSettings(), "a crawl may begin with it"
+        assert build_settings(crawl_with(config)).crawl == CrawlSettings(), "a crawl may begin with it"
     config.write_text("# the defaults\n")
     assert read_again(crawl_with(config)).crawl == CrawlSettings()
 
@@ -67,6 +67,6 @@ def test_a_crawl_may_begin_with_a_pipe(tmp_path: Path) -> None:
     os.close(writing)
     config.symlink_to(f"/dev/fd/{reading}")
     try:
-        assert build_settings(crawl_with(config))[0].crawl.max_depth == 4
+        assert build_settings(crawl_with(config)).crawl.max_depth == 4
     finally:
         os.close(reading)

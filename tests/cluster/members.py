@@ -16,7 +16,7 @@ from typing import Any, TypeVar, cast
 
 from msgspec.structs import replace
 
-from crawler.base.carrier.memory_carrier import Holdings, MemoryCarrier
+from crawler.base.carrier.memory_carrier import MemoryCarrier
 from crawler.base.carrier.verbs import CarrierError, Entry, Order, Position
 from crawler.base.clock import Anchor, SteadyClock
 from crawler.base.kv import Batch
@@ -39,6 +39,7 @@ from tests.driving import Unwatched
 from tests.durability.power import Inline
 from tests.faulty_disk import PowerCutError
 from tests.faulty_store import FaultyStore
+from tests.holdings import LosingHoldings
 from tests.jobs import rows
 from tests.laboratory import START, Asked, VirtualLoop
 
@@ -191,7 +192,7 @@ class Crawling:
         loop = asyncio.get_running_loop()
         began = self.began
         self.clock = lambda: began + loop.time()
-        self.holdings = Holdings(incarnation=CHANCE.random_bytes(4).hex())
+        self.holdings = LosingHoldings(incarnation=CHANCE.random_bytes(4).hex())
         self.carrier = MemoryCarrier(self.holdings, self.clock)
         self.working = []
         try:

@@ -25,7 +25,6 @@ from unittest.mock import patch
 
 from msgspec.structs import replace
 
-from crawler.base.carrier.memory_carrier import Holdings
 from crawler.base.kv import Batch
 from crawler.base.settings.parts import RetrySettings
 from crawler.cluster.member_options import MemberResult, no_seeds
@@ -42,6 +41,7 @@ from tests.cluster.members import SECRET, SETTINGS, Bucket, Crawling, Line, Mort
 from tests.cluster.stopping_loop import StoppingLoop, process
 from tests.cluster.witness import Witness
 from tests.faulty_store import FaultyStore
+from tests.holdings import LosingHoldings
 from tests.jobs import rows
 
 MEMBERS = 3
@@ -486,7 +486,7 @@ def mend_ways(lines: Sequence[FaultyLine]) -> None:
             line.is_cut, line.way = False, Way.UP
 
 
-def roll_back(holdings: Holdings, copied: dict[str, Any]) -> None:
+def roll_back(holdings: LosingHoldings, copied: dict[str, Any]) -> None:
     """Let a carrier hold what it held when that was copied. Positions of entries that it has lost are unknown to it."""
     born = holdings.__dict__["_born"]
     holdings.__dict__.update(copied, _born=born)

@@ -94,7 +94,6 @@ def test_a_directory_with_replicas_or_partitions_elsewhere_names_the_last_commit
 
 
 ADDRESS_KEY = replace(NEWS, politeness=PolitenessSettings(host_key="address"))
-ADDRESS_DELAY = replace(NEWS, politeness=PolitenessSettings(address_delay=0.1))
 BY_HOST = replace(
     NEWS,
     politeness=PolitenessSettings(host_key="domain"),
@@ -111,7 +110,7 @@ GROUPED = with_groups(**{"*.one.org": "a", "two.org": "a"})
 OF_A_PORT = with_groups(**{"one.org:8080": "a", "two.org": "a"})
 
 
-@pytest.mark.parametrize("settings", [ADDRESS_KEY, ADDRESS_DELAY, BY_HOST, OF_A_PORT])
+@pytest.mark.parametrize("settings", [ADDRESS_KEY, BY_HOST, OF_A_PORT])
 def test_gaps_that_could_not_hold_over_partitions_are_refused(tmp_path: Path, settings: Settings) -> None:
     async def begin(*before: Settings) -> None:
         carrier = MemoryCarrier()
@@ -129,7 +128,7 @@ def test_gaps_that_could_not_hold_over_partitions_are_refused(tmp_path: Path, se
         now(joined(MemoryCarrier(), RealDisk(), tmp_path / "first", settings, "memory"))
 
 
-@pytest.mark.parametrize("settings", [ADDRESS_KEY, ADDRESS_DELAY, BY_HOST, OF_A_PORT, GROUPED])
+@pytest.mark.parametrize("settings", [ADDRESS_KEY, BY_HOST, OF_A_PORT, GROUPED])
 def test_with_one_partition_each_gap_holds(tmp_path: Path, settings: Settings) -> None:
     alone = replace(settings, partitions=replace(settings.partitions, count=1))
     for _ in range(2):

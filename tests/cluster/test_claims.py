@@ -6,11 +6,12 @@ import asyncio
 
 import pytest
 
-from crawler.base.carrier.memory_carrier import Holdings, MemoryCarrier
+from crawler.base.carrier.memory_carrier import MemoryCarrier
 from crawler.base.carrier.verbs import CarrierError
 from crawler.cluster.claims import ASKED, HELD, Ownership
 from crawler.cluster.reach import Reach
 from tests.cluster.members import Line
+from tests.holdings import LosingHoldings
 
 
 class Times:
@@ -18,7 +19,7 @@ class Times:
 
     def __init__(self) -> None:
         self.now = 1_000.0
-        self.holdings = Holdings()
+        self.holdings = LosingHoldings()
         carrier = MemoryCarrier(self.holdings, lambda: self.now)
         self.lines = [Line(carrier), Line(carrier)]
         self.said: list[str] = []

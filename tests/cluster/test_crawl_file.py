@@ -71,8 +71,9 @@ def test_damage_is_refused(data: st.DataObject) -> None:
         {"partitions": 0},
         {"partitions": PARTITIONS_MOST + 1},
         {"partitions": "2"},
-        {"secret": "00"},
-        {"secret": "no digits"},
+        {"secret": "AAAA"},
+        {"secret": "not Base64"},
+        {"by_host": "host"},
         {"shaping": {}},
         {"shaping": {"seen": []}},
         {"name": 7},
@@ -85,14 +86,13 @@ def test_values_that_no_crawl_has_are_refused(change: dict[str, Any]) -> None:
         "name": "a",
         "id": "0",
         "partitions": 2,
-        "secret": "0" * 32,
+        "secret": "0" * 24,
         "suffixes": "1",
-        "by": "domain",
         "groups": [],
         "shaping": ONE.shaping,
         **change,
     }
-    with pytest.raises(JobError, match="not the description of a crawl"):
+    with pytest.raises(JobError, match=CRAWL):
         decode_crawl(encode_envelope(MAGIC, VERSION, content), CRAWL)
 
 

@@ -19,7 +19,9 @@ import pytest
 
 from crawler import Crawl
 from crawler.base.carrier.local_client import LocalCarrier
-from crawler.job.partition.end_rounds import decode_announcement
+from crawler.base.carrier.verbs import decoded
+from crawler.job.partition.end_rounds import Announcement
+from tests.asked import asked, enters
 from tests.cluster.chain import Chain
 from tests.program import PATIENCE, Ran, crawler, running, wait_until
 
@@ -207,7 +209,7 @@ async def test_who_came_by_hand_learns_of_the_end_although_late(tmp_path: Path) 
         await asyncio.to_thread(wait_until, lambda: not workers(process.pid), "the crawl has ended")
         with contextlib.suppress(subprocess.TimeoutExpired):
             process.wait(1.0)
-        told = decode_announcement((await carrier.get(["crawl"], "end"))[0])
+        told = decoded((await carrier.get(["crawl"], "end"))[0], Announcement)
         assert told is not None
         assert told.ended
         await carrier.close()
@@ -241,11 +243,24 @@ def test_a_crawl_in_a_program_has_no_partitions(tmp_path: Path) -> None:
     assert not (tmp_path / "crawl").exists()
 
 
+def test_the_first_process_serves_the_page_of_the_whole_crawl(tmp_path: Path) -> None:
+    words = ("--job", tmp_path / "crawl", *WORDS, "--partitions", "2", "--dashboard", "0")
+    with Chain(4, 500, 0.05) as chain, running(*chain.seeds, *words) as process:
+        url = enters(process.stderr)
+
+        def stats() -> Any:
+            return json.loads(asked(f"{url}api/stats")[1])
+
+        wait_until(lambda: stats()["pages_fetched"] > 0, "the page counts")
+        assert len(stats()["partitions"]) == 4
+        process.send_signal(signal.SIGINT)
+        assert process.wait(PATIENCE) == 130
+
+
 @pytest.mark.parametrize(
     ("words", "about"),
     [
         (("--partitions", "2", "--output", "-"), "--output -"),
-        (("--partitions", "2", "--dashboard", "0"), "--dashboard"),
         (("--partitions", "2", "--keep-open"), "--keep-open"),
         (("--partitions", "0"), "partitions.processes"),
         (("--partition-count", "4"), "--partitions N"),

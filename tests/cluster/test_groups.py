@@ -61,7 +61,7 @@ def test_neither_a_reload_nor_a_worker_changes_what_shares_a_gap(tmp_path: Path)
         ran = crawler("work", *at, "--config", other)
         assert (ran.code, ran.err.count("\n")) == (2, 1), ran.err
         assert not (tmp_path / "new").exists()
-        for text in (other.read_text(), '[politeness]\nhost_key = "address"\n', "[politeness]\naddress_delay = 1\n"):
+        for text in (other.read_text(), '[politeness]\nhost_key = "address"\n'):
             config.write_text(text)
             ran = crawler("reload", directory)
             assert ran.code == 2, ran

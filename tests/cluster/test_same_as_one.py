@@ -232,10 +232,14 @@ def test_each_counter_is_the_sum_of_those_of_the_partitions(tmp_path: Path) -> N
     """With what the other crawl has none of: links that lead outside."""
     words = ("--scope", "host", "--exclude", "*/7", "--max-depth", "5", "--allow-private", "--delay", "0", "--quiet")
     one, several = tmp_path / "one", tmp_path / "several"
+    results = []
     with made() as site:
         seeds = [site.url(host, f"/{host}") for host in range(4)]
         for directory, more in ((one, ()), (several, ("--partitions", "2", "--partition-count", "4"))):
-            ran = crawler(*seeds, "--job", directory, *words, "--contact", "me@example.org", *more)
+            ran = crawler(*seeds, "--job", directory, *words, "--contact", "me@example.org", "--json", *more)
             assert ran.code == 0, ran.err
+            results.append(json.loads(ran.out))
     assert counted(several) == counted(one)
+    first, second = ([each[key] for key in ("exit", "error", "state", "pages_fetched")] for each in results)
+    assert first == second
     assert {"links_off_scope", "links_excluded", "sitemaps_read", "seeds"} <= (+counted(one)).keys()

@@ -7,11 +7,12 @@ import asyncio
 import pytest
 from msgspec.structs import replace
 
-from crawler.base.carrier.memory_carrier import Holdings, MemoryCarrier
+from crawler.base.carrier.memory_carrier import MemoryCarrier
 from crawler.cluster.claims import HELD, Ownership
 from crawler.cluster.reach import Reach
 from crawler.cluster.seats import SPARE, Seated, Seats, share
 from tests.cluster.members import Line
+from tests.holdings import LosingHoldings
 from tests.virtual import run_virtually
 
 
@@ -20,7 +21,7 @@ class Hall:
 
     def __init__(self) -> None:
         self.now = 0.0
-        self.holdings = Holdings()
+        self.holdings = LosingHoldings()
 
     def enter(self, name: str) -> Seats:
         reach = Reach(MemoryCarrier(self.holdings, lambda: self.now), lambda: self.now)

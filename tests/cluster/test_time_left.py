@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 
-from crawler.base.carrier.memory_carrier import Holdings, MemoryCarrier
+from crawler.base.carrier.memory_carrier import MemoryCarrier
 from crawler.cluster.time_left import LOOK, TimeLeft
+from tests.holdings import LosingHoldings
 from tests.virtual import run_virtually
 
 
@@ -14,7 +15,7 @@ class Processes:
 
     def __init__(self) -> None:
         self.now = asyncio.get_running_loop().time
-        self.holdings = Holdings()
+        self.holdings = LosingHoldings()
         self.ended: dict[str, float] = {}
 
     def begin(self, name: str, limit: float | None, ahead: float = 0.0) -> asyncio.Task[None]:

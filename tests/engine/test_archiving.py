@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from warcio.archiveiterator import ArchiveIterator
 
 from crawler.base.kv import Family
-from crawler.base.settings.parts import OutputSettings, RecrawlSettings, RobotsSettings, Settings
+from crawler.base.settings.parts import OutputSettings, PurposeSettings, RecrawlSettings, RobotsSettings, Settings
 from crawler.cli import main
 from crawler.engine.lifecycle import Stop
 from crawler.job.job import Job
@@ -248,6 +248,15 @@ def test_the_redirects_of_robots_txt_are_archived(tmp_path: Path) -> None:
     dates = [each["WARC-Date"] for each in of_kind(data, "response")]
     assert dates == sorted(dates)
     assert fast_bodies(data) == bodies(data)
+
+
+def test_the_terms_of_a_host_are_archived(tmp_path: Path) -> None:
+    terms = Response(200, {}, "application/json", None, b'[{"location":"/","tdm-reservation":0}]', None, None, 0.0, 38)
+    web = linked(3) | {f"{SEED}.well-known/tdmrep.json": on_the_wire(terms)}
+    crawl = Crawl(tmp_path, replace(WITH_ROBOTS, purpose=PurposeSettings(("ai-train",))), FaultyStore())
+    crawl.run(web)
+    archived = [each["WARC-Target-URI"] for each in of_kind(crawl.archive(), "response")]
+    assert sorted(archived) == sorted(web)
 
 
 @pytest.mark.parametrize("cut", [1, 2_600])

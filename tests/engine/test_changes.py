@@ -165,7 +165,7 @@ def test_every_cursor_leads_to_what_follows_its_record(made: Path, tmp_path: Pat
 def test_the_api_gives_the_changes_in_parts(made: Path) -> None:
     async def asked() -> None:
         view = SourceView(JobSource(made, lambda: START))
-        (ask,) = [route.handler for route in Api(view, lambda: START).routes() if route.path == "/api/changes"]
+        (ask,) = [route.handler for route in Api(view).routes() if route.path == "/api/changes"]
 
         async def answer(query: str) -> Any:
             said: Any = await ask(make_mocked_request("GET", f"/api/changes{query}"))

@@ -169,7 +169,7 @@ def test_a_job_keeps_its_ledger_or_the_want_of_one(half_way: tuple[Path, Site]) 
     assert "seen.kind" in refused.err
     refused = crawl(directory, site, "--no-ledger")
     assert refused.code == 2
-    assert "--no-ledger" in refused.err
+    assert "--ledger" in refused.err
 
 
 def test_a_job_that_was_begun_without_a_ledger_resumes_without(tmp_path: Path) -> None:

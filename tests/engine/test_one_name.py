@@ -90,7 +90,7 @@ def begun_apart(asked: list[Asked], gap: float) -> None:
 @pytest.mark.parametrize(
     "politeness",
     [
-        {"delay": 0.0, "address_delay": 1.0},
+        {"delay": 1.0, "host_key": "address", "per_host": 3},
         {"delay": 1.0, "host_key": "domain", "per_host": 3},
     ],
 )

@@ -25,8 +25,7 @@ from crawler.base.settings.parts import (
 )
 from crawler.engine.lifecycle import Stop
 from crawler.engine.rendering import renderer
-from crawler.web.browser.page_budget import Budget
-from crawler.web.browser.rendered import Answer, Ask, Kind, NotRendered, Refusal, Refused, Rendered, SubRequest
+from crawler.web.browser.rendered import Answer, Ask, Budget, Kind, NotRendered, Refusal, Refused, Rendered, SubRequest
 from crawler.web.fetch import Response
 from crawler.web.fetch.simulated import page as simulated_page
 from tests.engine.test_archiving import on_the_wire
@@ -294,4 +293,4 @@ async def test_an_audit_goes_before_the_pages_that_wait_and_one_that_leaves_lets
         await begun.wait()
         waiting[1].cancel()
         free.set()
-    assert shown == ["shown", "audit", "second", "third"]
+    assert shown == ["shown", "second", "audit", "third"]

@@ -18,7 +18,6 @@ from crawler.engine.membership import Membership
 from crawler.engine.rendering.sub_requests import PageNetwork, SubRequests
 from crawler.engine.visit import Visitor
 from crawler.job.job import Job
-from crawler.web.browser.page_budget import Budget
 from crawler.web.browser.rendered import Answer, Failed, Kind, Refusal, Refused, SubRequest
 from crawler.web.fetch import Failure, FailureKind, Response
 from tests.laboratory import SETTINGS, Laboratory, apart, links
@@ -41,8 +40,6 @@ def answer(status: int = 200, **headers: str) -> Response:
 class Rendering(Laboratory):
     """Pages ask for what they want after their hosts are given back, as if a browser rendered them."""
 
-    budget = Budget()
-
     def render(
         self, patch: pytest.MonkeyPatch, asks: Callable[[str, SubRequests], Awaitable[None]], *seeds: str
     ) -> list[str]:
@@ -56,7 +53,7 @@ class Rendering(Laboratory):
                 networks[job] = PageNetwork(visitor._robots, visitor._discovery, self.settings, None)
             job.frontier.answered(lease, draft.request, context.clock())
             with context.slots.lent():
-                await asks(href, networks[job].for_page(href, self.budget))
+                await asks(href, SubRequests(networks[job], href))
             await plain(visitor, lease, draft, body, **how)
 
         patch.setattr(Visitor, "_page", read)
@@ -111,8 +108,6 @@ CASES: list[tuple[dict[str, Any], dict[str, Any], list[SubRequest], list[Any], i
     ({"scope": {"exclude": ["*/s"]}}, {}, [wanted(S)], [Refusal.EXCLUDED], 0),
     ({}, {S: answer(Cache_Control="max-age=9")}, [wanted(S)] * 3, [200] * 3, 2),
     ({}, {S: lambda sent: OLD if "if-none-match" in sent else NEWS}, [wanted(S, Kind.DATA)] * 3, [200] * 3, 4),
-    ({}, {S: answer()}, [wanted(f"{A}{n}") for n in range(6)], [404] * 5 + [BUDGET], 6),
-    ({}, {S: answer()}, [wanted(S, Kind.DATA)] * 4, [200] * 3 + [BUDGET], 4),
     ({"budget": {"host_bytes": 20}}, {S: answer()}, [wanted(S), wanted(A)], [200, BUDGET], 2),
     ({}, {S: answer(302, Location=B)}, [wanted(S)], [302], 2),
     ({}, {S: answer(429, Retry_After="600")}, [wanted(S), wanted(S), wanted(B)], [429, HELD, 404], 4),
@@ -136,10 +131,9 @@ def test_what_comes_of_a_request(
         elsewhere = Membership(lambda: True, lambda: True, is_elsewhere=lambda href: "elsewhere" in href)
         requests._network.robots.join(elsewhere)
         answers.extend([await requests.ask(each) for each in asked])
-        assert sum(requests.counts.refused.values()) == sum(isinstance(each, Refused) for each in answers)
+        assert sum(requests.counts[why] for why in Refusal) == sum(isinstance(each, Refused) for each in answers)
         assert not requests.interrupted
 
-    lab.budget = Budget(requests=5, bytes=85)
     assert len(lab.render(monkeypatch, asks, PAGE)) == seen
     assert [getattr(each, "status", getattr(each, "why", type(each))) for each in answers] == came
     apart(lab.requests_to("a.test"), 1.0)

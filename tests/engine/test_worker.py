@@ -102,7 +102,7 @@ async def test_one_worker_drives_two_runs_to_their_ends_with_one_concurrency_and
 async def test_a_crawl_is_over_when_nothing_that_lasts_is_left(tmp_path: Path) -> None:
     with closing(Job(tmp_path / "job", SETTINGS, 0.0)) as job:
         inbox = Inbox(job.directory, job.disk)
-        ending = Ending(job, inbox, finite=True, endless=False)
+        ending = Ending(job, inbox.waiting, finite=True, endless=False)
         assert not ending.is_reached(), "the seeds are not read"
         ending.seeds_read = True
         assert ending.is_reached()
@@ -116,4 +116,4 @@ async def test_a_crawl_is_over_when_nothing_that_lasts_is_left(tmp_path: Path) -
         lease = job.frontier.take(0.0)
         assert lease is not None
         assert not ending.is_reached(), "it is in flight: another run would fetch it"
-        assert not Ending(job, inbox, finite=True, endless=True).is_reached()
+        assert not Ending(job, inbox.waiting, finite=True, endless=True).is_reached()

@@ -6,11 +6,12 @@ import contextlib
 import math
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import asdict, replace
 
-from crawler.frontier.host import Host, HostRecordError, RevisitLane, decode_host, encode_host, host_name
+from crawler.frontier.host import Host, HostRecordError, RevisitLane, decode_host, encode_host, host_name, stored_host
 from crawler.frontier.politeness import HoldReason
 from crawler.frontier.request_outcome import FailureClass
 from tests.frontier.hosts import made_host
@@ -35,7 +36,8 @@ records = st.builds(
     crawl_delay=st.none() | st.floats(0, 1e300),
     backoff=st.integers(0, 255),
     robots_until=times,
-    robots_tries=st.integers(0, 255),
+    robots_tries=st.integers(0, 127),
+    signed=st.booleans(),
     fetched=counts,
     failed=counts,
     size_read=counts,
@@ -102,3 +104,17 @@ def test_any_key_is_a_host_or_a_record_error(key: bytes) -> None:
         assert not key or not key.isascii()
         return
     assert name.encode("ascii") == key
+
+
+@given(records)
+def test_the_fields_of_a_record_are_those_of_its_host(host: Host) -> None:
+    value = encode_host(host)
+    found = stored_host(value)
+    assert (found.size, found.next_time, found.fetched) == (
+        host.queue.size,
+        host.politeness.next_time,
+        host.tally.fetched,
+    )
+    for odd in (b"", value[:100], b"\x02" + value[1:]):
+        with pytest.raises(HostRecordError):
+            stored_host(odd)

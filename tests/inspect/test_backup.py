@@ -245,7 +245,7 @@ def taken(job: Job, to: Path, later: int = 0) -> BackedUp:
     """Back up the job; so many pages are finished after the snapshot and before the outputs are copied."""
 
     def take(_: Path) -> None:
-        make_snapshot(job.directory, lambda path: job.store.snapshot(str(path)))
+        make_snapshot(job.directory, job.store.snapshot)
         finish(job, later)
 
     return back_up(job.directory, str(to), take, 1.0)
@@ -315,7 +315,7 @@ def test_a_crawl_of_partitions_is_restored_as_it_was(tmp_path: Path) -> None:
             options = ("--allow-private", "--delay", "0", "--per-host", "1", "--quiet")
             with running(site.url("/"), "--job", made.beside(2), *options):
                 wait_until(lambda: told("stats", made.directory)["state"] == "running", "the crawl to run")
-                assert "partition 02" in refused("backup", made.directory, tmp_path / "another")
+                assert "partitions/02" in refused("backup", made.directory, tmp_path / "another")
         assert not (tmp_path / "another").exists()
 
         # Its partitions may be of different moments.

@@ -8,20 +8,15 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from crawler.base.kv import Family
 from crawler.base.settings.parts import BudgetSettings, PolitenessSettings
 from crawler.base.settings.sites import Sites
 from crawler.engine.run import Run
-from crawler.frontier.host import Host, HostRecordError, decode_host, encode_host, stored_host
-from crawler.frontier.host_status import HostState, state_of, state_of_stored
+from crawler.frontier.host import Host
+from crawler.frontier.host_status import HostState, state_of
 from crawler.frontier.politeness import HoldReason
-from crawler.frontier.serving import Bar, Serving
-from crawler.frontier.slot_share import ALL
 from crawler.frontier.states import IN_LINE
 from crawler.inspect.explanation import Known, NextTry, SeenAnswer, Wait, explain
 from crawler.inspect.host_table import chosen_hosts, host_rows
@@ -52,42 +47,6 @@ HOSTS = {
 def test_each_state_is_told() -> None:
     assert {state_of(host, NOW, BudgetSettings()): state for state, host in HOSTS.items()} == {s: s for s in HostState}
     assert state_of(made_host("k.test:80", fetched=3), NOW, BudgetSettings(host_pages=3)) is HostState.BLOCKED
-
-
-@given(
-    flags=st.tuples(st.booleans(), st.booleans(), st.booleans()),
-    size=st.integers(0, 2),
-    wait=st.sampled_from([-1.0, 0.0, 60.0]),
-    reason=st.sampled_from(HoldReason),
-    pages=st.sampled_from([None, 3]),
-    latency=st.sampled_from([None, 0.1, 9.0]),
-    serving=st.builds(
-        Serving,
-        st.sampled_from([None, *Bar]),
-        st.tuples(st.just(True), st.booleans(), st.booleans(), st.booleans()) | st.just(ALL),
-        st.just(5.0),
-    ),
-)
-def test_a_record_tells_the_state_as_the_host_does(
-    flags: tuple[bool, bool, bool],
-    size: int,
-    wait: float,
-    reason: HoldReason,
-    pages: int | None,
-    latency: float | None,
-    serving: Serving,
-) -> None:
-    paused, blocked, retired = flags
-    host = made_host("h.test:80", size=size, next_time=NOW + wait, hold_reason=reason, fetched=3)
-    host.politeness.paused, host.politeness.blocked = paused, blocked
-    host.failures = host.failures._replace(retired=retired)
-    host.politeness.latency = latency
-    value, budget = encode_host(host), BudgetSettings(host_pages=pages)
-    read = decode_host(host.name, value)
-    assert state_of_stored(stored_host(value), NOW, budget, serving) is state_of(read, NOW, budget, serving)
-    for odd in (b"", value[:-1], b"\x02" + value[1:]):
-        with pytest.raises(HostRecordError):
-            stored_host(odd)
 
 
 def test_while_a_crawl_runs_they_are_those_of_its_table(tmp_path: Path) -> None:

@@ -11,8 +11,8 @@ from msgspec.structs import replace
 from crawler.base.clock import Anchor, SteadyClock
 from crawler.base.kv import Family
 from crawler.base.settings.parts import RetrySettings
+from crawler.engine.judge import parse_retry_after
 from crawler.engine.lifecycle import Stop
-from crawler.engine.retry_after import parse_retry_after
 from crawler.job.clock_anchor import CLOCK, encode_anchor, follow_clock, job_time, stored_anchor
 from crawler.web.fetch import Response
 from tests.laboratory import START, Laboratory

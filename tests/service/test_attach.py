@@ -56,7 +56,7 @@ class Counted:
 
 async def test_one_reading_of_the_hosts_serves_all_who_ask_the_same_at_once() -> None:
     view: Any = Counted()
-    api = Api(view, lambda: 0.0)
+    api = Api(view)
     (hosts,) = [route.handler for route in api.routes() if route.path == "/api/hosts"]
 
     async def ask(q: int) -> Any:

@@ -12,8 +12,7 @@ import pytest
 
 from crawler.base.disk import RealDisk
 from crawler.job.inbox import Inbox
-from crawler.service.command_files import WAIT, give_command, obey
-from crawler.service.commands import Command, Refusal, Refused
+from crawler.service.commands import WAIT, Command, Refusal, Refused, give_command, obey
 from tests.virtual import run_virtually
 
 NOT_NOW = Refused(Refusal.NOT_NOW, "the disk is full")

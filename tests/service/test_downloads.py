@@ -15,7 +15,7 @@ import aiohttp
 import pytest
 
 from crawler.base.settings.parts import DashboardSettings, Settings
-from crawler.inspect.export.cells import csv_lines
+from crawler.inspect.export.csv_file import csv_lines
 from crawler.inspect.record_choice import PIECE, RecordChoice
 from crawler.service.dashboard.access import Access
 from crawler.service.dashboard.feed import Feed

@@ -19,7 +19,7 @@ from msgspec.structs import replace
 
 from crawler.base.settings.load import SettingsError, settings_from
 from crawler.base.settings.parts import NotifySettings
-from crawler.cli.command_words import words_of
+from crawler.cli.options import words_of
 from crawler.engine.lifecycle import Stop
 from crawler.service.notices import AGAIN, LASTS, Notice, Notices, NoticeWatch, Patience
 from tests.job.metrics.samples import statistics

@@ -39,7 +39,7 @@ def test_standard_output_is_for_records_alone() -> None:
             for number, (_, end) in enumerate(ends, 1):
                 os.dup2(end, number)
             sys.stdout, sys.stderr = (open(number, "w", 1, closefd=False) for number in (1, 2))  # noqa: SIM115
-            arguments = argparse.Namespace(output=("-", "links"))
+            arguments = argparse.Namespace(output=("-", "links"), json=False)
             take_standard_output(arguments)
             sys.stdout.write("from a function\n")
             subprocess.run(["echo", "from a program"], check=True)

@@ -9,9 +9,11 @@ requests. A cancelled read is not answered.
 from __future__ import annotations
 
 import asyncio
+import errno
 import math
 import os
 import struct
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -197,10 +199,13 @@ async def greet(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> i
 
 @contextmanager
 def short_address(path: Path) -> Iterator[str]:
-    """Yield a name of the file that fits into the address of a socket, however long its path is."""
+    """Yield a name of the file that fits into the address of a socket, on Linux however long its path is. Raises
+    OSError."""
     if len(os.fsencode(path)) <= _SHORT:
         yield str(path)
         return
+    if sys.platform != "linux":
+        raise OSError(errno.ENAMETOOLONG, "the path of a socket is longer than 100 bytes", str(path))
     directory = os.open(path.parent, os.O_PATH | os.O_DIRECTORY)
     try:
         yield f"/proc/self/fd/{directory}/{path.name}"

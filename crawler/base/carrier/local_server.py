@@ -14,22 +14,16 @@ from pathlib import Path
 from typing import Any
 
 from msgspec import Raw
+from msgspec.structs import astuple
 
 from crawler.base.carrier.local_frames import (
     SOCKET_NAME,
     VERSION,
-    Append,
     Cancel,
-    Claim,
     Done,
     Failed,
-    Get,
-    Last,
     NonsenseError,
-    Put,
     Read,
-    Renew,
-    Trim,
     Verb,
     decode_request,
     encode,
@@ -186,24 +180,9 @@ class _Peer:
                 await self._writer.drain()
 
     async def _do(self, request: Verb) -> Any:
-        carrier = self._carrier
-        match request:
-            case Append(_, stream, writer, epoch, entries):
-                return await carrier.append(stream, writer, epoch, entries)
-            case Read(_, after, most, wait):
-                return await carrier.read(after, most, wait)
-            case Trim(_, stream, upto):
-                return await carrier.trim(stream, upto)
-            case Last(_, streams):
-                return await carrier.last(streams)
-            case Claim(_, name, holder, floor, seconds):
-                return await carrier.claim(name, holder, floor, seconds)
-            case Renew(_, name, holder, epoch, seconds):
-                return await carrier.renew(name, holder, epoch, seconds)
-            case Put(_, name, values, order):
-                return await carrier.put(name, values, order)
-            case Get(_, names, key):
-                return await carrier.get(names, key)
+        """Call the method of the carrier that has the name and the arguments of the request."""
+        _, *arguments = astuple(request)
+        return await getattr(self._carrier, str(request.__struct_config__.tag))(*arguments)
 
 
 def _identity(path: Path) -> tuple[int, int]:

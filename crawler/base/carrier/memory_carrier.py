@@ -11,15 +11,15 @@ from __future__ import annotations
 
 import asyncio
 import os
-import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 
 from crawler.base.carrier.verbs import START, CarrierFullError, Entry, Order, Position, StaleEpochError
+from crawler.base.clock import boot_time
 
 MOST_BYTES = 64 * 2**20  # limit for all entries and values together
 MOST_VALUE = 64 * 2**10
-_ENTRY_COST = 64  # approximate overhead of an entry in bytes of memory
+ENTRY_COST = 64  # approximate overhead of an entry in bytes of memory
 
 
 def check_values(values: Mapping[str, bytes]) -> None:
@@ -27,11 +27,6 @@ def check_values(values: Mapping[str, bytes]) -> None:
     for key, value in values.items():
         if len(value) > MOST_VALUE:
             raise ValueError(f"the value {key!r} has {len(value)} bytes: at most {MOST_VALUE} are allowed")
-
-
-def boot_time() -> float:
-    """Return the seconds since the machine started, including sleep; the holders of claims use the same clock."""
-    return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
 class _Claim:
@@ -100,7 +95,7 @@ class Holdings:
         into = self._stream(stream)
         if into.epochs.get(writer, 0) > epoch:
             raise StaleEpochError(f"{writer} has been replaced: its epoch is {into.epochs[writer]}, not {epoch}")
-        self._take(sum(map(len, entries)) + _ENTRY_COST * len(entries))
+        self._take(sum(map(len, entries)) + ENTRY_COST * len(entries))
         into.epochs[writer] = epoch
         into.entries += entries
         return into.last()
@@ -116,7 +111,7 @@ class Holdings:
         """Drop entries up to a position; none if the position is unknown."""
         if stream in self._streams:
             dropped = self._streams[stream].drop(upto)
-            self._bytes -= sum(map(len, dropped)) + _ENTRY_COST * len(dropped)
+            self._bytes -= sum(map(len, dropped)) + ENTRY_COST * len(dropped)
 
     def last(self, streams: Sequence[str]) -> list[Position]:
         """Return the last position of each stream; START for a stream that does not exist."""
@@ -149,7 +144,7 @@ class Holdings:
         known = self._values.get(name, {})
         new = {key: value for key, value in values.items() if key not in known}
         grown = sum(len(value) - len(known.get(key, b"")) for key, value in values.items())
-        self._take(grown + sum(_ENTRY_COST + len(key) for key in new))
+        self._take(grown + sum(ENTRY_COST + len(key) for key in new))
         self._values[name] = {**known, **values}
         if order is not None:
             self._orders[name] = {**orders, **dict.fromkeys(values, order)}
@@ -158,31 +153,6 @@ class Holdings:
     def get(self, names: Sequence[str], key: str) -> list[bytes | None]:
         """Return the value of each name, None if there is none."""
         return [self._values.get(name, {}).get(key) for name in names]
-
-    def forget(self, names: Iterable[str] | None = None) -> None:
-        """Lose everything of these names, or of all names."""
-        for name in list(self._streams | self._values) if names is None else names:
-            self._claims.pop(name, None)
-            lost = self._streams.pop(name, None)
-            if lost is not None:
-                self._bytes -= sum(map(len, lost.entries)) + _ENTRY_COST * len(lost.entries)
-            self._orders.pop(name, None)
-            for key, value in self._values.pop(name, {}).items():
-                self._bytes -= len(value) + _ENTRY_COST + len(key)
-
-    def forget_end(self, stream: str, entries: int) -> None:
-        """Lose the last ``entries`` entries, like a server that died before writing them.
-
-        All positions of the stream become unknown.
-        """
-        if stream not in self._streams:
-            return
-        old = self._streams.pop(stream)
-        kept = old.entries[: max(0, len(old.entries) - entries)]
-        lost = old.entries[len(kept) :]
-        self._bytes -= sum(map(len, lost)) + _ENTRY_COST * len(lost)
-        new = self._stream(stream)
-        new.entries, new.epochs = kept, old.epochs
 
     def _stream(self, name: str) -> _Stream:
         found = self._streams.get(name)

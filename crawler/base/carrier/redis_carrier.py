@@ -18,7 +18,7 @@ from redis.exceptions import AskError, ResponseError, TryAgainError
 
 from crawler.base.carrier.engine_address import Server
 from crawler.base.carrier.memory_carrier import check_values
-from crawler.base.carrier.redis_link import RedisLink, Words, told
+from crawler.base.carrier.redis_link import Words, told
 from crawler.base.carrier.redis_servers import Command, RedisServers
 from crawler.base.carrier.verbs import (
     CRAWL,
@@ -177,9 +177,9 @@ class RedisCarrier:
         return await self._servers.ask([Command(held, ("HGET", held, key)) for held in keys])
 
     async def close(self) -> None:
-        """Close all connections. The next call would connect again."""
-        await self._reads.close()
+        """Close all connections: waiting callers get a CarrierError. The next call would connect again."""
         await self._servers.close()
+        await self._reads.end()
 
     async def _read_now(
         self, after: Mapping[str, Position], most: int
@@ -187,12 +187,12 @@ class RedisCarrier:
         """Return the available entries, and the positions that they follow; unknown positions become START."""
         positions = {name: position if _POSITION.fullmatch(position) else START for name, position in after.items()}
         reads = self._commands(positions, most)
-        answers = await self._servers.ask([*reads, *map(self._last, positions)], reading=True)
+        answers = await self._servers.ask([*reads, *map(self._last, positions)])
         found = self._entries(answers[: len(reads)])
         lasts = map(_position, answers[len(reads) :])
         lost = {name: START for name, last in zip(positions, lasts, strict=True) if _is_after(positions[name], last)}
         if lost:
-            answers = await self._servers.ask(self._commands(lost, most), reading=True)
+            answers = await self._servers.ask(self._commands(lost, most))
             found |= self._entries(answers)
         return found, positions | lost
 
@@ -244,8 +244,7 @@ class _BlockedReads:
 
     def __init__(self, servers: RedisServers) -> None:
         self._servers = servers
-        self._free: list[RedisLink] = []
-        self._running: dict[Words, tuple[asyncio.Task[Any], RedisLink]] = {}
+        self._running: dict[Words, asyncio.Task[Any]] = {}
 
     async def first(self, commands: Sequence[Command], wait: float) -> list[Any]:
         """Return the answers that arrive first; none after ``wait`` seconds.
@@ -263,14 +262,10 @@ class _BlockedReads:
                 raise answer
         return answers
 
-    async def close(self) -> None:
-        """Close all connections. Waiting callers get a CarrierError."""
-        running = list(self._running.values())
-        for _, link in running:
-            await link.close()
-        if running:
-            await asyncio.wait([task for task, _ in running])
-        await self._close_free()
+    async def end(self) -> None:
+        """Wait until all reads have ended, because their connections were closed."""
+        if self._running:
+            await asyncio.wait(self._running.values())
 
     def _read(self, command: Command, block: float) -> asyncio.Task[Any]:
         words = tuple(command.words)
@@ -278,44 +273,29 @@ class _BlockedReads:
         if running is None:
             if len(self._running) >= _MOST_READS:
                 raise CarrierError(f"more than {_MOST_READS} reads wait at {self._servers.text}")
-            link = self._link(self._servers.server_of(command.key))
-            task = asyncio.create_task(self._run(link, ("XREAD", "BLOCK", max(1, round(block * 1000)), *words[1:])))
-            running = task, link
-            task.add_done_callback(lambda _: self._ended(words, link))
+            server = self._servers.server_of(command.key)
+            running = asyncio.create_task(self._run(server, words, block))
+            running.add_done_callback(lambda task: self._ended(words, task))
         self._running[words] = running  # keep the most recently requested last
-        return running[0]
+        return running
 
-    async def _run(self, link: RedisLink, words: Words) -> Any:
+    async def _run(self, server: Server, words: Words, block: float) -> Any:
         """Return the answer, or the error."""
+        blocking = ("XREAD", "BLOCK", max(1, round(block * 1000)), *words[1:])
         try:
-            (answer,) = await link.ask([words])
+            (answer,) = await self._servers.link_to(server).ask([blocking], self._servers.patience + _BLOCK)
         except (CarrierError, CarrierRefusedError) as error:
             self._servers.forget()
-            await self._close_free()
             return error
         if isinstance(answer, AskError | TryAgainError):  # includes MovedError
             self._servers.forget()
             await asyncio.sleep(_PAUSE)
             return None
-        return told(answer, link.server) if isinstance(answer, ResponseError) else answer
+        return told(answer, server) if isinstance(answer, ResponseError) else answer
 
-    def _ended(self, words: Words, link: RedisLink) -> None:
-        running = self._running.get(words)
-        if running is not None and running[1] is link:
+    def _ended(self, words: Words, task: asyncio.Task[Any]) -> None:
+        if self._running.get(words) is task:
             del self._running[words]
-        self._free.append(link)
-
-    def _link(self, server: Server) -> RedisLink:
-        for link in self._free:
-            if link.server == server:
-                self._free.remove(link)
-                return link
-        return self._servers.new_link(server, _BLOCK)
-
-    async def _close_free(self) -> None:
-        free, self._free = self._free, []
-        for link in free:
-            await link.close()
 
 
 def _position(answer: bytes | None) -> Position:

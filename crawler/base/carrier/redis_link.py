@@ -1,15 +1,15 @@
-"""One connection to one Redis or Valkey server. The commands of all callers share it, and are sent together."""
+"""The connections to one Redis or Valkey server."""
 
 from __future__ import annotations
 
 import asyncio
 import os
 import ssl
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
-from redis.asyncio.connection import Connection
+from redis.asyncio.connection import AbstractConnection, Connection, ConnectionPool, SSLConnection
 from redis.exceptions import (
     AskError,
     AuthenticationError,
@@ -22,7 +22,7 @@ from redis.exceptions import (
     TryAgainError,
 )
 
-from crawler.base.carrier.engine_address import PASSWORD, PASSWORD_FILE, USER, Server
+from crawler.base.carrier.engine_address import PASSWORD, PASSWORD_FILE, USER, Login, Server
 from crawler.base.carrier.verbs import CarrierError, CarrierFullError, CarrierRefusedError
 
 PATIENCE = 5.0  # seconds to wait for an answer
@@ -31,109 +31,79 @@ SAFE_POLICY = "noeviction"
 # Errors of different versions for a command in a script that the user may not use.
 _NOT_IN_SCRIPTS = ("user executing the script can't", "ACL failure in script")
 
+_MOST_CONNECTIONS = 2_048  # more than wait at a time: one for each partition, and calls that are answered at once
+_ENCRYPTED: dict[str, Any] = {"ssl_cert_reqs": "required", "ssl_check_hostname": True}
+
 Word = str | bytes | int
 Words = Sequence[Word]
 Answers = list[Any]  # one answer for each command: bytes, numbers, None, lists, ResponseError
 
 
 class RedisLink:
-    """Connects on the first request, and again after an error. Each time it checks that the server is suitable."""
+    """The connections to one server: one for each call that waits. Each checks first that the server is suitable."""
 
-    def __init__(self, server: Server, make: Callable[[], Connection], patience: float) -> None:
-        """``patience`` is the time to wait for the answers to commands that are sent together, in seconds."""
+    def __init__(self, server: Server, login: Login, *, encrypted: bool) -> None:
         self.server = server
         self.clustered = False  # as reported by the server at the last connection
-        self._make = make
-        self._patience = patience
-        self._connection: Connection | None = None
-        self._queue: list[tuple[Sequence[Words], asyncio.Future[Answers | Exception]]] = []
-        self._sending: asyncio.Task[None] | None = None
+        self._pool = ConnectionPool(
+            connection_class=SSLConnection if encrypted else Connection,
+            max_connections=_MOST_CONNECTIONS,
+            redis_connect_func=self._greet,
+            host=server.host,
+            port=server.port,
+            username=login.user,
+            password=login.password,
+            # The answers of Lua and of streams look different with version 3.
+            protocol=2,
+            socket_timeout=None,
+            socket_connect_timeout=None,
+            socket_keepalive=True,
+            **_ENCRYPTED if encrypted else {},
+        )
 
-    async def ask(self, commands: Sequence[Words]) -> Answers:
-        """Return the answers to commands that are sent consecutively.
+    async def ask(self, commands: Sequence[Words], patience: float) -> Answers:
+        """Return the answers to commands that are sent consecutively, after at most ``patience`` seconds.
 
-        Raises CarrierError and CarrierRefusedError; a server's error for a single command is an answer. Cancelling a
-        caller does not affect the others.
+        Raises CarrierError and CarrierRefusedError; a server's error for a single command is an answer.
         """
-        answer: asyncio.Future[Answers | Exception] = asyncio.get_running_loop().create_future()
-        self._queue.append((commands, answer))
-        if self._sending is None or self._sending.done():
-            self._sending = asyncio.create_task(self._send_all())
-        said = await answer
-        if isinstance(said, Exception):
-            raise said
-        return said
+        try:
+            async with asyncio.timeout(patience):
+                connection = await self._pool.get_connection()  # type: ignore[no-untyped-call]
+                try:
+                    return await _exchange(connection, commands)
+                finally:
+                    await self._pool.release(connection)
+        except (RedisError, OSError) as error:  # includes TimeoutError
+            raise told(error, self.server) from error
 
     async def close(self) -> None:
-        """Close the connection. Waiting requests fail."""
-        if self._sending is not None:
-            self._sending.cancel()
-            await asyncio.wait([self._sending])
-        self._settle(self._queue, CarrierError(f"the connection to {self.server} was closed"))
-        self._queue = []
-        await self._drop()
+        """Close the connections. Waiting requests fail."""
+        await self._pool.disconnect()
 
-    async def _send_all(self) -> None:
-        while self._queue:
-            batch = [(commands, answer) for commands, answer in self._queue if not answer.done()]
-            self._queue = []
-            try:
-                async with asyncio.timeout(self._patience):
-                    answers = await self._exchange([command for commands, _ in batch for command in commands])
-            except (RedisError, OSError, CarrierError, CarrierRefusedError) as error:
-                # A connection with unread data can no longer be trusted.
-                await self._drop()
-                self._settle(batch, told(error, self.server))
-            except BaseException as error:
-                closed = CarrierError(f"the connection to {self.server} was closed")
-                self._settle(batch, error if isinstance(error, Exception) else closed)
-                raise
-            else:
-                for commands, answer in batch:
-                    if not answer.done():
-                        answer.set_result(answers[: len(commands)])
-                    del answers[: len(commands)]
-
-    async def _exchange(self, commands: list[Words]) -> Answers:
-        connection = await self._connected()
-        return await _exchange(connection, commands)
-
-    async def _connected(self) -> Connection:
-        if self._connection is None:
-            connection = self._make()
-            try:
-                await connection.connect()  # type: ignore[no-untyped-call]
-                (info,) = await _exchange(connection, [("INFO",)])
-                if isinstance(info, ResponseError):
-                    raise info
-                self.clustered = check_server(info, self.server)
-            except BaseException:
-                await _disconnect(connection)
-                raise
-            self._connection = connection
-        return self._connection
-
-    async def _drop(self) -> None:
-        if self._connection is not None:
-            connection, self._connection = self._connection, None
-            await _disconnect(connection)
-
-    def _settle(
-        self, batch: list[tuple[Sequence[Words], asyncio.Future[Answers | Exception]]], error: Exception
-    ) -> None:
-        for _, answer in batch:
-            if not answer.done():
-                answer.set_result(error)
-
-
-async def _exchange(connection: Connection, commands: list[Words]) -> Answers:
-    await connection.send_packed_command(connection.pack_commands(commands))
-    answers: Answers = []
-    for _ in commands:
+    async def _greet(self, connection: Connection) -> None:
         try:
-            answers.append(await connection.read_response())
-        except ResponseError as error:
-            answers.append(_classed(error))
+            await connection.on_connect()
+            (info,) = await _exchange(connection, [("INFO",)])
+            if isinstance(info, ResponseError):
+                raise info
+            self.clustered = check_server(info, self.server)
+        except BaseException:
+            await _disconnect(connection)
+            raise
+
+
+async def _exchange(connection: AbstractConnection, commands: Sequence[Words]) -> Answers:
+    answers: Answers = []
+    try:
+        await connection.send_packed_command(connection.pack_commands(commands))
+        for _ in commands:
+            try:
+                answers.append(await connection.read_response())
+            except ResponseError as error:
+                answers.append(_classed(error))
+    except BaseException:  # an answer may still arrive: the next call must not take it for its own
+        await _disconnect(connection)
+        raise
     return answers
 
 
@@ -144,7 +114,7 @@ def _classed(error: ResponseError) -> ResponseError:
     return error if known is None else known(rest)
 
 
-async def _disconnect(connection: Connection) -> None:
+async def _disconnect(connection: AbstractConnection) -> None:
     with suppress(RedisError, OSError):  # the connection is lost in any case
         await connection.disconnect(nowait=True)
 

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from binascii import crc_hqx
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from redis.asyncio.connection import Connection, SSLConnection
 from redis.exceptions import AskError, MovedError, NoScriptError, ResponseError, TryAgainError
 
 from crawler.base.carrier.engine_address import Login, RedisAddress, Server
@@ -43,7 +42,7 @@ def slot_of(key: str) -> int:
 
 
 class RedisServers:
-    """Each server has one connection for commands that are answered at once, and one for reading."""
+    """Routes commands to the servers that have their keys."""
 
     def __init__(self, address: RedisAddress, login: Login, patience: float = PATIENCE) -> None:
         """``patience`` is the time to wait for commands that can be answered at once, in seconds."""
@@ -51,20 +50,21 @@ class RedisServers:
         self.text = ",".join(map(str, address.servers))
         self._named = address.servers
         self._asked = dict.fromkeys(address.servers)  # servers to ask for the slots, the most recently asked last
-        self._make = _maker(address.encrypted, login)
+        self._encrypted = address.encrypted
+        self._login = login
         self._only: Server | None = None  # None in a cluster
         self._slots: dict[int, Server] = {}
-        self._links: dict[tuple[Server, bool], RedisLink] = {}
+        self._links: dict[Server, RedisLink] = {}
         self._learning = asyncio.Lock()
 
-    async def ask(self, commands: Sequence[Command], *, reading: bool = False) -> Answers:
+    async def ask(self, commands: Sequence[Command]) -> Answers:
         """Return the answer to each command.
 
         Raises CarrierError and CarrierRefusedError, also if one answer is an error; others may have been executed then.
         """
         try:
             async with asyncio.timeout(self.patience):
-                return await self._ask(dict(enumerate(commands)), reading)
+                return await self._ask(dict(enumerate(commands)))
         except TimeoutError as error:
             self.forget()
             raise CarrierError(f"{self.text} did not answer within {self.patience:g} seconds") from error
@@ -89,9 +89,12 @@ class RedisServers:
         """Return the group of a key. Keys of one group can be in one command."""
         return -1 if self._only is not None else slot_of(key)
 
-    def new_link(self, server: Server, wait: float = 0) -> RedisLink:
-        """Return a connection, to be closed by the caller, for commands answered after at most ``wait`` seconds."""
-        return RedisLink(server, self._make(server), self.patience + wait)
+    def link_to(self, server: Server) -> RedisLink:
+        """Return the connections to a server."""
+        link = self._links.get(server)
+        if link is None:
+            link = self._links[server] = RedisLink(server, self._login, encrypted=self._encrypted)
+        return link
 
     def forget(self) -> None:
         """Forget the slots, because a server does not answer or no longer has them."""
@@ -103,7 +106,7 @@ class RedisServers:
         for link in links.values():
             await link.close()
 
-    async def _ask(self, waiting: dict[int, Command], reading: bool) -> Answers:
+    async def _ask(self, waiting: dict[int, Command]) -> Answers:
         answers: Answers = [None] * len(waiting)
         elsewhere: dict[int, Server] = {}  # one-time redirections
         turns = 0
@@ -112,7 +115,7 @@ class RedisServers:
             sent: dict[Server, list[int]] = {}
             for index, command in waiting.items():
                 sent.setdefault(elsewhere.get(index) or self.server_of(command.key), []).append(index)
-            said = await self._gather(sent, waiting, elsewhere, reading)
+            said = await self._gather(sent, waiting, elsewhere)
             elsewhere, pause = {}, False
             for index, (answer, server) in said.items():
                 if not isinstance(answer, ResponseError):
@@ -142,7 +145,7 @@ class RedisServers:
                 await self._ask_for_slots()
 
     async def _gather(
-        self, sent: dict[Server, list[int]], commands: dict[int, Command], elsewhere: dict[int, Server], reading: bool
+        self, sent: dict[Server, list[int]], commands: dict[int, Command], elsewhere: dict[int, Server]
     ) -> dict[int, tuple[Any, Server]]:
         """Return the answers of all servers, asked concurrently, with the server that gave each."""
 
@@ -154,7 +157,7 @@ class RedisServers:
                     words.append(("ASKING",))
                 places.append(len(words))
                 words.append(commands[index].words)
-            answers = await self._link(server, reading).ask(words)
+            answers = await self.link_to(server).ask(words, self.patience)
             return {index: (answers[place], server) for index, place in zip(indexes, places, strict=True)}
 
         found = await asyncio.gather(*(one(*part) for part in sent.items()), return_exceptions=True)
@@ -172,12 +175,11 @@ class RedisServers:
             # Ask another server first next time, as this one may take longer to answer than callers wait.
             del self._asked[server]
             self._asked[server] = None
-            link = self._link(server, reading=False)
+            link = self.link_to(server)
             try:
-                async with asyncio.timeout(self.patience * _HURRY):
-                    (answer,) = await link.ask([("CLUSTER", "SLOTS")])
-            except (CarrierError, CarrierRefusedError, TimeoutError) as error:
-                refusal = refusal or told(error, server)
+                (answer,) = await link.ask([("CLUSTER", "SLOTS")], self.patience * _HURRY)
+            except (CarrierError, CarrierRefusedError) as error:
+                refusal = refusal or error
                 continue
             if not link.clustered:
                 if len(self._named) > 1:
@@ -198,12 +200,6 @@ class RedisServers:
         assert refusal is not None
         raise refusal
 
-    def _link(self, server: Server, reading: bool) -> RedisLink:
-        link = self._links.get((server, reading))
-        if link is None:
-            link = self._links[server, reading] = self.new_link(server)
-        return link
-
 
 def _server_at(host: Any, port: int, asked: Server) -> Server:
     """Return a server address; an empty host means the server that was asked."""
@@ -213,27 +209,3 @@ def _server_at(host: Any, port: int, asked: Server) -> Server:
 
 def _named_in(answer: AskError, asked: Server) -> Server:
     return _server_at(answer.host, int(answer.port), asked)
-
-
-def _maker(encrypted: bool, login: Login) -> Callable[[Server], Callable[[], Connection]]:
-    """Return a factory of connection factories for servers. Timeouts are up to the caller."""
-
-    def of(server: Server) -> Callable[[], Connection]:
-        def make() -> Connection:
-            settings: dict[str, Any] = {
-                "host": server.host,
-                "port": server.port,
-                "username": login.user,
-                "password": login.password,
-                "protocol": 2,
-                "socket_timeout": None,
-                "socket_connect_timeout": None,
-                "socket_keepalive": True,
-            }
-            if encrypted:
-                return SSLConnection(ssl_cert_reqs="required", ssl_check_hostname=True, **settings)
-            return Connection(**settings)
-
-        return make
-
-    return of

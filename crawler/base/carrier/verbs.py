@@ -15,10 +15,13 @@ may have a stream, a claim and values. Everything under one name can be on one s
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, TypeVar
+
+import msgspec.msgpack
 
 from crawler.base.faults import UserFault
 
+T = TypeVar("T")
 START = ""  # the position before the first entry of a stream
 CRAWL = "crawl"  # the name of the whole crawl
 
@@ -51,6 +54,17 @@ class Entry(NamedTuple):
 
     position: Position
     data: bytes
+
+
+encoded = msgspec.msgpack.encode  # of a value; ``decoded`` is the inverse
+
+
+def decoded(value: bytes | None, kind: type[T]) -> T | None:
+    """Return a value in MessagePack; None if it is missing or not one, for example because another version wrote it."""
+    try:
+        return None if value is None else msgspec.msgpack.decode(value, type=kind)
+    except msgspec.DecodeError:
+        return None
 
 
 class Carrier(Protocol):

@@ -1,6 +1,6 @@
 """Files as used by the durable parts, and their possible failures."""
 
-from crawler.base.disk.expendable import PASSING, Expendable
+from crawler.base.disk.expendable import FULL, PASSING, Expendable, no_room
 from crawler.base.disk.failpoints import POINTS, failpoint
 from crawler.base.disk.files import (
     CANNOT_LINK,
@@ -15,9 +15,14 @@ from crawler.base.disk.files import (
     replace_file,
     write_file,
 )
-from crawler.base.disk.full import FULL, no_room
-from crawler.base.disk.private import PRIVATE_FILE, make_private_directory, private_opener
-from crawler.base.disk.regular import check_regular, open_regular, read_regular
+from crawler.base.disk.regular import (
+    PRIVATE_FILE,
+    check_regular,
+    make_private_directory,
+    open_regular,
+    private_opener,
+    read_regular,
+)
 
 __all__ = [
     "CANNOT_LINK",

@@ -4,16 +4,25 @@ from __future__ import annotations
 
 import errno
 import logging
+import os
 from types import TracebackType
-
-from crawler.base.disk.full import FULL
 
 log = logging.getLogger("crawler")
 
+# The only disk errors that may be transient, until there is space again.
+FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 # A full disk pauses the crawl, and a missing directory ends it: the crawl reports both itself.
 _TOLD_BY_CRAWL = FULL | {errno.ENOENT}
 # Transient errors: a failed operation succeeds when it is retried later.
 PASSING = FULL | {errno.EMFILE, errno.ENFILE, errno.ENOMEM}
+
+
+def no_room(error: OSError) -> str:
+    """Return the reason for an error in ``FULL``.
+
+    It contains no file name, because the dashboard shows the text and the name would be a path of this machine.
+    """
+    return os.strerror(error.errno or errno.ENOSPC)
 
 
 class Expendable:

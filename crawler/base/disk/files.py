@@ -13,10 +13,10 @@ import os
 from collections.abc import Collection
 from enum import Enum, auto
 from pathlib import Path
-from typing import Protocol
 
 from crawler.base.disk.failpoints import failpoint
-from crawler.base.disk.private import PRIVATE_FILE
+from crawler.base.disk.regular import PRIVATE_FILE
+from crawler.base.named_stream import naming
 
 # Errors of file systems that cannot hard-link a file; it can be copied instead.
 CANNOT_LINK = frozenset({errno.EXDEV, errno.EPERM, errno.EMLINK, errno.ENOTSUP, errno.ENOSYS})
@@ -40,72 +40,11 @@ class DisplacedError(OSError):
     """
 
 
-class DiskFile(Protocol):
+class DiskFile:
     """An open file, addressed by offset. All methods raise OSError."""
 
-    def size(self) -> int: ...
-
-    def pread(self, size: int, offset: int) -> bytes:
-        """Read up to ``size`` bytes; fewer only at the end of the file."""
-
-    def pwrite(self, data: bytes, offset: int) -> None:
-        """Write all of ``data``, or raise. Bytes written before the error stay."""
-
-    def append(self, data: bytes) -> int:
-        """Write all of ``data`` at the current end of the file, or raise. Returns the new end."""
-
-    def truncate(self, size: int) -> None: ...
-
-    def place(self, path: Path) -> Place:
-        """Return where the file is, compared with this path."""
-
-    def hole(self, end: int) -> int | None:
-        """Return the start of the first hole before ``end``, as far as the file system knows.
-
-        A hole consists of bytes that were cut off before later ones were written, or that never reached the disk.
-        """
-
-    def sync(self) -> None:
-        """Make the file's bytes durable (fsync)."""
-
-    def close(self) -> None: ...
-
-
-class Disk(Protocol):
-    """Files and directory entries. All methods raise OSError."""
-
-    def open(self, path: Path, *, create: bool = False) -> DiskFile:
-        """Open for reading and writing. With ``create``, the file is created if it does not exist."""
-
-    def replace(self, source: Path, target: Path) -> None:
-        """Rename a file, replacing the one at ``target``."""
-
-    def move(self, source: Path, target: Path) -> None:
-        """Rename a file or directory into another directory of the same file system. The name must be free there."""
-
-    def link(self, source: Path, target: Path) -> None:
-        """Create a hard link to a file."""
-
-    def unlink(self, path: Path) -> None: ...
-
-    def sync_file(self, path: Path) -> None:
-        """Make the bytes of a file durable that were written by other means."""
-
-    def sync_directory(self, path: Path) -> None:
-        """Make the directory's entries durable."""
-
-    def sync_many(self, top: Path, files: Collection[Path], directories: Collection[Path]) -> None:
-        """Make the bytes of these files and the entries of these directories durable.
-
-        All are the directory ``top`` or below it, on the same file system.
-        """
-
-
-class RealFile:
-    """An open file of the operating system."""
-
     def __init__(self, path: Path, flags: int) -> None:
-        self._path = path  # path used to open it, for errors
+        self._name = str(path)  # in errors: system calls on an open file leave it out
         self._fd = os.open(path, flags | os.O_CLOEXEC, PRIVATE_FILE)
         self._appends = False  # while this is set, Linux writes at the end, regardless of the offset
 
@@ -113,34 +52,31 @@ class RealFile:
         return os.fstat(self._fd).st_size
 
     def pread(self, size: int, offset: int) -> bytes:
+        """Read up to ``size`` bytes; fewer only at the end of the file."""
         pieces: list[bytes] = []
-        try:
+        with naming(self._name):
             while size > 0 and (piece := os.pread(self._fd, size, offset)):
                 pieces.append(piece)
                 size -= len(piece)
                 offset += len(piece)
-        except OSError as error:
-            raise self._named(error) from None
         return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
     def pwrite(self, data: bytes, offset: int) -> None:
-        try:
+        """Write all of ``data``, or raise. Bytes written before the error stay."""
+        with naming(self._name):
             self._set_appending(False)
             written = os.pwrite(self._fd, data, offset)
             while written < len(data):
                 written += os.pwrite(self._fd, data[written:], offset + written)
-        except OSError as error:
-            raise self._named(error) from None
 
     def append(self, data: bytes) -> int:
-        try:
+        """Write all of ``data`` at the current end of the file, or raise. Returns the new end."""
+        with naming(self._name):
             self._set_appending(True)
             written = os.write(self._fd, data)
             while written < len(data):
                 written += os.write(self._fd, data[written:])
             return os.lseek(self._fd, 0, os.SEEK_CUR)
-        except OSError as error:
-            raise self._named(error) from None
 
     def _set_appending(self, appends: bool) -> None:
         if appends is not self._appends:
@@ -149,12 +85,11 @@ class RealFile:
             self._appends = appends
 
     def truncate(self, size: int) -> None:
-        try:
+        with naming(self._name):
             os.ftruncate(self._fd, size)
-        except OSError as error:
-            raise self._named(error) from None
 
     def place(self, path: Path) -> Place:
+        """Return where the file is, compared with this path."""
         mine = os.fstat(self._fd)
         if is_at(mine, path):
             return Place.THERE
@@ -163,24 +98,23 @@ class RealFile:
         return Place.MOVED if mine.st_nlink else Place.REMOVED
 
     def hole(self, end: int) -> int | None:
+        """Return the start of the first hole before ``end``, as far as the file system knows.
+
+        A hole consists of bytes that were cut off before later ones were written, or that never reached the disk.
+        """
         if end == 0:
             return None
         start = os.lseek(self._fd, 0, os.SEEK_HOLE)  # the end of the file counts as a hole
         return start if start < end else None
 
     def sync(self) -> None:
-        try:
+        """Make the file's bytes durable (fsync)."""
+        with naming(self._name):
             os.fsync(self._fd)
-        except OSError as error:
-            raise self._named(error) from None
 
     def close(self) -> None:
         fd, self._fd = self._fd, -1  # the number may be reused for another file, which later calls must not touch
         os.close(fd)
-
-    def _named(self, error: OSError) -> OSError:
-        """Return the error with the file name, which system calls on an open file leave out."""
-        return OSError(error.errno, error.strerror, str(self._path))
 
 
 def is_at(file: os.stat_result, path: Path) -> bool:
@@ -192,30 +126,40 @@ def is_at(file: os.stat_result, path: Path) -> bool:
 
 
 class RealDisk:
-    """The file system of the operating system."""
+    """Files and directory entries. All methods raise OSError."""
 
-    def open(self, path: Path, *, create: bool = False) -> RealFile:
-        return RealFile(path, os.O_RDWR | os.O_CREAT if create else os.O_RDWR)
+    def open(self, path: Path, *, create: bool = False) -> DiskFile:
+        """Open for reading and writing. With ``create``, the file is created if it does not exist."""
+        return DiskFile(path, os.O_RDWR | os.O_CREAT if create else os.O_RDWR)
 
     def replace(self, source: Path, target: Path) -> None:
+        """Rename a file, replacing the one at ``target``."""
         os.replace(source, target)
 
     def move(self, source: Path, target: Path) -> None:
+        """Rename a file or directory into another directory of the same file system. The name must be free there."""
         os.rename(source, target)
 
     def link(self, source: Path, target: Path) -> None:
+        """Create a hard link to a file."""
         os.link(source, target)
 
     def unlink(self, path: Path) -> None:
         os.unlink(path)
 
     def sync_file(self, path: Path) -> None:
+        """Make the bytes of a file durable that were written by other means."""
         _sync(path, os.O_RDONLY)
 
     def sync_directory(self, path: Path) -> None:
+        """Make the directory's entries durable."""
         _sync(path, os.O_RDONLY | os.O_DIRECTORY)
 
     def sync_many(self, top: Path, files: Collection[Path], directories: Collection[Path]) -> None:
+        """Make the bytes of these files and the entries of these directories durable.
+
+        All are the directory ``top`` or below it, on the same file system.
+        """
         if len(files) + len(directories) < _MANY or not hasattr(_LIBC, "syncfs"):
             for file in files:
                 self.sync_file(file)
@@ -236,18 +180,20 @@ class RealDisk:
 def _sync(path: Path, flags: int) -> None:
     fd = os.open(path, flags | os.O_CLOEXEC)
     try:
-        os.fsync(fd)
-    except OSError as error:
-        raise OSError(error.errno, error.strerror, str(path)) from None
+        with naming(str(path)):
+            os.fsync(fd)
     finally:
         os.close(fd)
+
+
+Disk = RealDisk  # or what a test or a simulation puts in its place
 
 
 class ReadingDisk(RealDisk):
     """Opens files for reading only."""
 
-    def open(self, path: Path, *, create: bool = False) -> RealFile:
-        return RealFile(path, os.O_RDONLY)
+    def open(self, path: Path, *, create: bool = False) -> DiskFile:
+        return DiskFile(path, os.O_RDONLY)
 
 
 class Appender:

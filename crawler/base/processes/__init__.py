@@ -13,3 +13,10 @@ page gets another child.
 A program for them is a function named ``module:function``. It is called once, in the parent, with text arguments, and
 returns the function that handles a request (``child.Read``).
 """
+
+import os
+
+
+def cores() -> int:
+    """Return the number of processor cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

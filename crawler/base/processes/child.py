@@ -66,7 +66,7 @@ def parent(control_fd: int, nice: int, program: str, *arguments: str) -> None:
     own, pids = os.getpid(), dict[int, int]()
     with contextlib.suppress(ConnectionError), socket.socket(fileno=control_fd) as control:
         while True:
-            order, descriptors, _, _ = socket.recv_fds(control, ORDER.size, 1, socket.MSG_CMSG_CLOEXEC)
+            order, descriptors, _, _ = socket.recv_fds(control, ORDER.size, 1)
             if not order:
                 return
             child, memory = ORDER.unpack(order)
@@ -110,6 +110,7 @@ def _run_child(descriptor: int, memory: int, parent_pid: int, read: Read) -> Non
         if os.getppid() == parent_pid:
             _limit_memory(memory)
             channel = socket.socket(fileno=descriptor)
+            channel.set_inheritable(False)
             os.register_at_fork(after_in_child=channel.close)  # a forked copy must not answer, or keep the socket open
             with contextlib.suppress(OSError):  # the crawler is gone, or this is a forked copy
                 _serve(channel, memory, read)

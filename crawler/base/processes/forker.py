@@ -92,7 +92,7 @@ class Forker:
             self._parent = None
 
     def _start(self) -> None:
-        ours, theirs = socket.socketpair(type=socket.SOCK_SEQPACKET)
+        ours, theirs = socket.socketpair()
         with theirs:
             call = f"parent({theirs.fileno()}, {self._nice}, *{self._program!r})"
             try:

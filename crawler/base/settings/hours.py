@@ -49,11 +49,14 @@ def _window(text: str) -> _Window:
     start, end = (int(times[at]) * 60 + int(times[at + 1]) for at in (0, 2))
     if start == end or end > _DAY_MINUTES:
         raise HoursError(f"{text!r} must not end at its start or after 24:00")
-    if first is None:
-        return _Window(frozenset(range(7)), start, end)
-    begins = DAYS.index(first)
-    length = (DAYS.index(last or first) - begins) % 7 + 1
-    return _Window(frozenset((begins + day) % 7 for day in range(length)), start, end)
+    return _Window(_days(first, last), start, end)
+
+
+def _days(first: str | None, last: str | None) -> frozenset[int]:
+    """Return the weekdays from the first to the last one; all if none is given."""
+    begins = 0 if first is None else DAYS.index(first)
+    length = 7 if first is None else (DAYS.index(last or first) - begins) % 7 + 1
+    return frozenset((begins + day) % 7 for day in range(length))
 
 
 def zone_of(name: str | None) -> tzinfo | None:
@@ -121,9 +124,7 @@ def parse_time(text: str) -> TimeOfDay:
     if found is None:
         raise HoursError(f'{text!r} must be like "03:00" or "Mon-Fri 18:30"')
     first, last, hour, minute = found.groups()
-    begins = 0 if first is None else DAYS.index(first)
-    length = 7 if first is None else (DAYS.index(last or first) - begins) % 7 + 1
-    return TimeOfDay(frozenset((begins + day) % 7 for day in range(length)), int(hour), int(minute))
+    return TimeOfDay(_days(first, last), int(hour), int(minute))
 
 
 def _fault(read: Callable[[str], object], text: str) -> str | None:

@@ -26,7 +26,7 @@ LIVE: dict[str, frozenset[str] | None] = {
 }
 # Keys of these tables that need a restart; all their others can change.
 _FIXED: dict[str, frozenset[str]] = {
-    "politeness": frozenset(("host_key", "address_delay", "retry_retired")),
+    "politeness": frozenset(("host_key", "retry_retired")),
     "budget": frozenset(("domain_pages",)),
     "recrawl": frozenset(("enabled", "policy")),
     "traps": frozenset(("duplicates", "near_duplicates", "soft404")),

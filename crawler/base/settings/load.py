@@ -198,13 +198,13 @@ def _checked(name: str, value: Any, hint: Any) -> Any:
             return None
         hint = typing.get_args(hint)[0]
     kind, marks = _marks(hint)
-    if typing.get_origin(kind) is tuple:
-        value = _list(name, value, *_marks(typing.get_args(kind)[0]))
-    else:
-        value = _single(name, value, kind, marks)
-    for item in value if isinstance(value, tuple) else (value,):
-        _check(name, item, marks)
-    return value
+    if typing.get_origin(kind) is not tuple:
+        return _single(name, value, kind, marks)
+    item, own = _marks(typing.get_args(kind)[0])
+    if not isinstance(value, (list, tuple)):
+        words = "strings" if item is str else "whole numbers"
+        raise SettingsError(f"{name} must be a list of {words}, not {shortened(value)}")
+    return tuple(_single(name, each, item, (*marks, *own), "is a list whose items must each be") for each in value)
 
 
 def _marks(hint: Any) -> tuple[Any, tuple[Any, ...]]:
@@ -212,23 +212,7 @@ def _marks(hint: Any) -> tuple[Any, tuple[Any, ...]]:
     return typing.get_args(hint)[0] if (said := getattr(hint, "__metadata__", ())) else hint, said
 
 
-def _list(name: str, value: Any, kind: Any, marks: tuple[Any, ...]) -> tuple[Any, ...]:
-    whole = isinstance(value, (list, tuple)) and all(
-        isinstance(item, kind) and not isinstance(item, bool) for item in value
-    )
-    if kind is str and not whole:
-        raise SettingsError(f"{name} must be a list of strings, not {shortened(value)}")
-    for bound in (mark for mark in marks if isinstance(mark, Meta)):
-        least, most = bound.ge or 0, bound.le
-        if not whole or not all(least <= item <= most for item in value):
-            words = f"a list of whole numbers from {least} to {most}"
-            raise SettingsError(f"{name} must be {words}, not {shortened(value)}")
-    for item in value:
-        _check(name, item, marks)
-    return tuple(value)
-
-
-def _single(name: str, value: Any, kind: Any, marks: tuple[Any, ...]) -> Any:
+def _single(name: str, value: Any, kind: Any, marks: tuple[Any, ...], must: str = "must be") -> Any:
     quantity = next((mark for mark in marks if isinstance(mark, Quantity)), None)
     if quantity is not None and isinstance(value, str):
         with contextlib.suppress(ValueError):
@@ -240,9 +224,10 @@ def _single(name: str, value: Any, kind: Any, marks: tuple[Any, ...]) -> Any:
         words = {int: "a whole number", float: "a number", bool: "true or false", str: "a string"}
         choices = next((f", {' or '.join(mark)}" for mark in marks if isinstance(mark, tuple)), "")
         expected = quantity.expected if quantity else words[kind] + choices
-        raise SettingsError(f"{name} must be {expected}, not {shortened(value)}")
+        raise SettingsError(f"{name} {must} {expected}, not {shortened(value)}")
     if kind in (int, float):
         _check_number(name, value, next((mark for mark in marks if isinstance(mark, Meta)), Meta()))
+    _check(name, value, marks)
     return value
 
 

@@ -144,7 +144,6 @@ class PolitenessSettings(Struct, frozen=True):
     delay: Wait = 1.0  # seconds between the end of one request to a host and the start of the next
     per_host: Slots = 1  # lease slots per host
     host_key: Annotated[str, HOST_KEYS] = "host"  # scope of a shared gap and lease slots
-    address_delay: Seconds | None = None  # seconds between two requests to one IP address, regardless of the host names
     rate: Rate | None = None  # requests per second, all hosts together
     hours: Windows = ()  # windows of time in which hosts may be requested; none: always
     time_zone: Zone | None = None  # of `hours`; None: that of this machine

@@ -9,7 +9,6 @@ hook             counts and logs the failures of a function
 call_watch       waits for a call, logs it if it is slow, and gives up at its time limit
 on_page          the function that is called with each page
 asking           calls the other functions
-score_batches    links of many pages in one call
 focus            the functions that score and filter links and pages
 requests         headers of requests, and whether a page has changed
 loaded           loads all functions that the settings name

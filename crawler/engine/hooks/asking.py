@@ -6,15 +6,14 @@ A function that is not async is called in a thread, an async one in its own even
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Generic, TypeVar
+from functools import partial
+from typing import Any, Generic, TypeVar
 
 from crawler.engine.hooks.answers import CallFailed, NotReturnedError, failed, refuse_coroutine
 from crawler.engine.hooks.call_watch import Steps, outcome_of
-from crawler.engine.hooks.calls import Call
 from crawler.engine.hooks.hook import Hook
-from crawler.engine.hooks.loop_calls import Loops
+from crawler.engine.hooks.loop_calls import pool_of
 from crawler.engine.hooks.named_code import NamedCode
-from crawler.engine.hooks.thread_calls import Threads
 from crawler.engine.page_handler import Withdrawn
 
 T = TypeVar("T")
@@ -28,17 +27,16 @@ class Asked(Generic[T]):
     def __init__(self, hook: Hook, read: Callable[[object], T]) -> None:
         self._hook = hook
         self._read = read
-        self._threads = Threads(hook.code)
-        self._loops = Loops(hook.code)
+        self._pool = pool_of(hook.code)
 
-    async def ask(self, about: object, url: str) -> T | None:
-        """Return the function's answer about one object; None if it failed. ``url`` is for messages. Raises Withdrawn
+    async def ask(self, about: tuple[Any, ...], url: str) -> T | None:
+        """Return the function's answer to these arguments; None if it failed. ``url`` is for messages. Raises Withdrawn
         if the failure stops the crawl."""
         (answer,) = await self.ask_each([about], [url])
         return answer
 
-    async def ask_each(self, about: Sequence[object], urls: Sequence[str]) -> list[T | None]:
-        """Return the answers about several objects, by calling the function for each in turn."""
+    async def ask_each(self, about: Sequence[tuple[Any, ...]], urls: Sequence[str]) -> list[T | None]:
+        """Return the answers to several sets of arguments, by calling the function with each in turn."""
         self._hook.figures.calls += len(about)
         answers: list[T | None] = []
         hang = 0
@@ -56,26 +54,20 @@ class Asked(Generic[T]):
             hang += isinstance(found[-1], NotReturnedError)
         return answers
 
-    async def _found(self, about: Sequence[object], urls: Sequence[str]) -> list[T | CallFailed]:
-        """Return answers about at least one of the objects, in order. The last one may be the error of a call that has
+    async def _found(self, about: Sequence[tuple[Any, ...]], urls: Sequence[str]) -> list[T | CallFailed]:
+        """Return answers to at least one of the sets, in order. The last one may be the error of a call that has
         not returned."""
-        code, read, steps = self._hook.code, self._read, Steps(urls)
-        found: list[T | CallFailed] = []
+        code, steps, found = self._hook.code, Steps(urls), list[T | CallFailed]()
+        work = partial(_awaited if code.is_async else _called, code, about, self._read, steps, found)
         try:
-            call: Call[None]
-            if code.is_async:
-                call = self._loops.begin(lambda: _awaited(code, about, read, steps, found))
-            else:
-                call = self._threads.begin(lambda: _called(code, about, read, steps, found))
-            await outcome_of(call, self._hook, steps)
+            await outcome_of(self._pool.begin(work), self._hook, steps)
         except CallFailed as error:
             return [*found[: len(about) - 1], error]
         return found
 
     def close(self) -> None:
         """Release threads and loops when the run is over."""
-        self._threads.close()
-        self._loops.close()
+        self._pool.close()
 
     def failed(self, url: str, error: CallFailed) -> None:
         """Count a failure. Raises Withdrawn if it stops the crawl."""
@@ -86,19 +78,15 @@ class Asked(Generic[T]):
 
 def _called(
     code: NamedCode,
-    about: Sequence[object],
+    about: Sequence[tuple[Any, ...]],
     read: Callable[[object], T],
     steps: Steps,
     found: list[T | CallFailed],
 ) -> None:
-    """Call the function for each object in turn, until the call is given up."""
-    for number, each in enumerate(about):
-        if number:  # the caller has started the first one
-            if steps.is_over:
-                return
-            steps.begin(number)
+    """Call the function with each set of arguments in turn, until the call is given up."""
+    for each in steps.each(about):
         try:
-            returned = code.function(each)
+            returned = code.function(*each)
             refuse_coroutine(code.name, returned)
             answer: T | CallFailed = read(returned)
         except BaseException as error:  # even one that would end the thread # noqa: BLE001
@@ -108,19 +96,15 @@ def _called(
 
 async def _awaited(
     code: NamedCode,
-    about: Sequence[object],
+    about: Sequence[tuple[Any, ...]],
     read: Callable[[object], T],
     steps: Steps,
     found: list[T | CallFailed],
 ) -> None:
     """Do the same with an async function."""
-    for number, each in enumerate(about):
-        if number:  # the caller has started the first one
-            if steps.is_over:
-                return
-            steps.begin(number)
+    for each in steps.each(about):
         try:
-            answer: T | CallFailed = read(await code.function(each))
+            answer: T | CallFailed = read(await code.function(*each))
         except GeneratorExit:  # the caller is gone, and so is the event loop
             raise
         except BaseException as error:  # even one that would end the loop # noqa: BLE001

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TypeVar
 
@@ -11,10 +11,11 @@ from crawler.engine.hooks.answers import CallFailed, NotReturnedError
 from crawler.engine.hooks.calls import Call
 from crawler.engine.hooks.hook import Hook
 
+T = TypeVar("T")
+
 LONG = 10.0  # seconds after which a call is logged; half of the call's time limit if that is less
 START = 600.0  # seconds for a process to import the code and its dependencies
 _INSTANT = 0.001  # seconds by which clocks may differ
-T = TypeVar("T")
 
 
 class Steps:
@@ -30,6 +31,15 @@ class Steps:
         """Record that the call now works on this URL."""
         self.number = number
         self.since = self._clock()
+
+    def each(self, about: Iterable[T]) -> Iterator[T]:
+        """Yield what the call works on, until the call is given up. The caller has begun the first one."""
+        for number, one in enumerate(about):
+            if number:
+                if self.is_over:
+                    return
+                self.begin(number)
+            yield one
 
     @property
     def url(self) -> str:

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from types import FrameType
-from typing import Generic, Protocol, TypeVar, cast
+from typing import Any, Generic, Protocol, TypeVar, cast
 
+from crawler.engine.hooks.answers import NoMoreCallsError
+from crawler.engine.hooks.named_code import NamedCode
 from crawler.engine.hooks.page_view import PageFacts
 
 T = TypeVar("T")
+
 LOST_MOST = 64  # given-up calls that may still run; at this number no new ones are started
 
 
@@ -42,25 +46,56 @@ class PageCalls(Protocol[T]):
         """Start no more calls. Calls that do not return block nothing."""
 
 
-class Report(Generic[T]):
-    """A future of the running event loop that another thread sets once."""
+class Pool(ABC):
+    """The calls of one function in this process. Used only by the event loop of the crawl."""
 
-    def __init__(self) -> None:
-        self._loop = asyncio.get_running_loop()
-        self.answer: asyncio.Future[T] = self._loop.create_future()
+    def __init__(self, code: NamedCode) -> None:
+        self.code = code
+        self.lost = 0  # given-up calls that are still running
 
-    def tell(self, answer: T | None, error: Exception | None, then: Callable[[], object] = bool) -> None:
-        """Set it from any thread, then run ``then`` on the event loop. A closed loop ignores it."""
+    @abstractmethod
+    def begin(self, work: Callable[[], Any]) -> Call[Any]:
+        """Start the work, whose exceptions are failures of the call. Raises CallFailed."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """End what is idle. Calls that do not return block nothing."""
+
+    def check(self) -> None:
+        """Raise CallFailed if no more calls can be started."""
+        if self.lost >= LOST_MOST:
+            raise NoMoreCallsError(f"{self.lost} calls of {self.code.name} do not return; no new ones are started")
+
+
+class OwnCall(Generic[T]):
+    """A call of a pool, see ``Call``. Another thread carries it out, and reports its outcome once."""
+
+    def __init__(self, pool: Pool) -> None:
+        self._pool = pool
+        self._crawl = asyncio.get_running_loop()
+        self._is_lost = False
+        self.answer: asyncio.Future[T] = self._crawl.create_future()
+        self.begun: asyncio.Future[None] | None = None
+
+    def abandon(self) -> None:
+        """See ``Call``."""
+        self.answer.cancel()
+        self._is_lost = True
+        self._pool.lost += 1
+
+    def tell(self, answer: T | None, error: Exception | None) -> None:
+        """Report the outcome from any thread. A closed loop ignores it."""
         with contextlib.suppress(RuntimeError):
-            self._loop.call_soon_threadsafe(self._set, answer, error, then)
+            self._crawl.call_soon_threadsafe(self._ended, answer, error)
 
-    def _set(self, answer: T | None, error: Exception | None, then: Callable[[], object]) -> None:
-        if not self.answer.done():
-            if error is None:
-                self.answer.set_result(cast("T", answer))
-            else:
-                self.answer.set_exception(error)
-        then()
+    def _ended(self, answer: T | None, error: Exception | None) -> None:
+        self._pool.lost -= self._is_lost
+        if self.answer.done():
+            return
+        if error is None:
+            self.answer.set_result(cast("T", answer))
+        else:
+            self.answer.set_exception(error)
 
 
 def line_of_user(frame: FrameType | None, is_of_user: Callable[[str], bool]) -> str | None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from crawler.engine.focusing import NEUTRAL
@@ -10,9 +12,65 @@ from crawler.engine.hooks.answers import CallFailed
 from crawler.engine.hooks.asking import Asked
 from crawler.engine.hooks.hook import Hook
 from crawler.engine.hooks.page_view import Page, facts_of
-from crawler.engine.hooks.score_batches import ScoreBatches
 from crawler.engine.link_judge import Link
 from crawler.engine.page_handler import HandedPage
+
+MOST = 2_048  # links of several pages in one call; the links of one part of a page are not split
+
+Score = Callable[[Sequence[Link]], Awaitable[Sequence[float]]]
+
+
+class ScoreBatches:
+    """Scores links of many pages in one call: a model scores a thousand links in little more time than ten.
+
+    While a call is running, the links of further pages wait; the next call gets all that wait, up to ``MOST``. So
+    batches grow with the function's latency, and no page waits for a batch to fill. At most the pages in flight wait.
+    If a call of ``score`` raises, each page of the batch raises the same.
+    """
+
+    def __init__(self, score: Score) -> None:
+        self._score = score
+        self._waiting: deque[tuple[Sequence[Link], asyncio.Future[Sequence[float]]]] = deque()
+        self._task: asyncio.Task[None] | None = None
+
+    async def scores(self, links: Sequence[Link]) -> Sequence[float]:
+        """Return a score for each of the links. Raises any exception of scoring its batch."""
+        answer: asyncio.Future[Sequence[float]] = asyncio.get_running_loop().create_future()
+        self._waiting.append((links, answer))
+        if self._task is None:
+            self._task = asyncio.create_task(self._work())
+        return await answer
+
+    async def _work(self) -> None:
+        try:
+            while batch := self._next():
+                links = [link for part, _ in batch for link in part]
+                try:
+                    scores = await self._score(links)
+                except Exception as error:  # each waiting page raises it  # noqa: BLE001
+                    for _, answer in batch:
+                        if not answer.done():
+                            answer.set_exception(error)
+                    continue
+                at = 0
+                for part, answer in batch:
+                    if not answer.done():
+                        answer.set_result(scores[at : at + len(part)])
+                    at += len(part)
+        finally:
+            self._task = None
+
+    def _next(self) -> list[tuple[Sequence[Link], asyncio.Future[Sequence[float]]]]:
+        """Return the parts of the next batch, without those whose visits were given up."""
+        batch: list[tuple[Sequence[Link], asyncio.Future[Sequence[float]]]] = []
+        size = 0
+        while self._waiting and (not batch or size + len(self._waiting[0][0]) <= MOST):
+            links, answer = self._waiting.popleft()
+            if not answer.done():
+                batch.append((links, answer))
+                size += len(links)
+        return batch
+
 
 # The arguments of each function.
 ASKED: dict[str, tuple[str, ...]] = {"filter_link": ("link",), "score_links": ("links",), "score_page": ("page",)}
@@ -48,7 +106,7 @@ class Focus:
     async def wanted(self, links: Sequence[Link]) -> Sequence[bool]:
         """See ``LinkJudge``. A link for which the function fails is followed, because it may lead to relevant pages."""
         assert self._filter is not None
-        wishes = await self._filter.ask_each(links, [link.url for link in links])
+        wishes = await self._filter.ask_each([(link,) for link in links], [link.url for link in links])
         return [wish is None or wish for wish in wishes]
 
     async def score_links(self, links: Sequence[Link]) -> Sequence[float]:
@@ -58,7 +116,7 @@ class Focus:
     async def score_page(self, page: HandedPage) -> float | None:
         """See ``LinkJudge``."""
         assert self._rate is not None
-        return await self._rate.ask(Page(facts_of(page), _follows_none), page.record.entry.href)
+        return await self._rate.ask((Page(facts_of(page), _follows_none),), page.record.entry.href)
 
     def close(self) -> None:
         """Close the functions when the run is over."""
@@ -69,7 +127,7 @@ class Focus:
     async def _scored(self, links: Sequence[Link]) -> Sequence[float]:
         """Return a score for each link of a batch: the neutral score if the function fails."""
         assert self._score is not None
-        found = await self._score.ask(list(links), links[0].page)
+        found = await self._score.ask((list(links),), links[0].page)
         if found is not None and len(found) != len(links):
             fault = CallFailed(f"it returned {len(found)} scores for {len(links)} links")
             self._score.failed(links[0].page, fault)

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable
 from functools import partial
 
+from crawler.base.processes import cores
 from crawler.base.settings.load import Source
 from crawler.base.settings.parts import HookSettings, Settings
-from crawler.engine.hooks.answers import Answered
-from crawler.engine.hooks.calls import PageCalls
 from crawler.engine.hooks.focus import ASKED, Focus
 from crawler.engine.hooks.hook import Hook
-from crawler.engine.hooks.loop_calls import PageLoop
+from crawler.engine.hooks.loop_calls import pool_of
 from crawler.engine.hooks.named_code import CodeError, NamedCode, load_code
-from crawler.engine.hooks.on_page import OnPage
+from crawler.engine.hooks.on_page import OnPage, OwnPages
 from crawler.engine.hooks.process_calls import PageProcesses
 from crawler.engine.hooks.requests import ON_VISIT, OnVisit
-from crawler.engine.hooks.thread_calls import PageThreads
 from crawler.engine.lifecycle import Stop
 from crawler.engine.run import Run
 from crawler.engine.user_code import UserCode
@@ -118,9 +114,7 @@ def functions_gone(last: HookSettings, settings: HookSettings) -> list[str]:
 
 
 def _on_page(hook: Hook, settings: HookSettings, concurrency: int) -> OnPage:
-    makes: Callable[[NamedCode], PageCalls[Answered]] = PageLoop if hook.code.is_async else PageThreads
-    workers = concurrency
     if settings.on_page_in == "process" and not hook.code.is_async:
-        workers = len(os.sched_getaffinity(0))
-        makes = partial(PageProcesses, processes=workers)
-    return OnPage(hook, makes(hook.code), settings, workers)
+        workers = cores()
+        return OnPage(hook, PageProcesses(hook.code, workers), settings, workers)
+    return OnPage(hook, OwnPages(pool_of(hook.code)), settings, concurrency)

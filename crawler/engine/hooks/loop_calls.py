@@ -11,97 +11,85 @@ import ctypes
 import sys
 import threading
 from collections.abc import Callable, Coroutine
-from typing import Any, Generic, TypeVar
+from typing import Any, TypeVar
 
-from crawler.engine.hooks.answers import Answered, CallFailed, NoMoreCallsError, await_with, failed
-from crawler.engine.hooks.calls import LOST_MOST, Report, line_of_user
+from crawler.engine.hooks.answers import CallFailed, failed
+from crawler.engine.hooks.calls import OwnCall, Pool, line_of_user
 from crawler.engine.hooks.named_code import NamedCode
-from crawler.engine.hooks.page_view import Page, PageFacts
+from crawler.engine.hooks.thread_calls import Threads
 
 T = TypeVar("T")
+
 DEAF_AFTER = 1.0  # seconds without a response after which a loop counts as blocked
 
 
-class Loops:
-    """Owns one event loop at a time. Used only by the event loop of the crawl."""
+class Loops(Pool):
+    """A pool with one event loop at a time."""
 
     def __init__(self, code: NamedCode, deaf_after: float = DEAF_AFTER) -> None:
-        """``code``: the called function, for messages."""
-        self.code = code
-        self.lost = 0  # abandoned calls that are still running
+        super().__init__(code)
         self._deaf_after = deaf_after
         self._thread: _LoopThread | None = None
 
-    def begin(self, work: Callable[[], Coroutine[Any, Any, T]]) -> LoopCall[T]:
-        """Run the coroutine of ``work``. Its exceptions are failures of the call. Raises CallFailed."""
+    def begin(self, work: Callable[[], Any]) -> LoopCall[Any]:
+        """See ``Pool``. ``work`` returns a coroutine."""
         if self._thread is not None and self._thread.is_deaf(self._deaf_after):
             self._thread = None
-        if self.lost >= LOST_MOST:
-            raise NoMoreCallsError(f"{self.lost} calls of {self.code.name} do not return; no new ones are started")
+        self.check()
         if self._thread is None:
             self._thread = _LoopThread(self.code.name)
         return LoopCall(self, self._thread, work)
 
     def close(self) -> None:
-        """Cancel the tasks of the loop, and end it. Tasks that do not end block nothing."""
+        """See ``Pool``. Cancels the tasks of the loop."""
         if self._thread is not None:
             self._thread.end()
             self._thread = None
 
 
-class LoopCall(Generic[T]):
-    """A running call. See ``Call``."""
+class LoopCall(OwnCall[T]):
+    """A call in an event loop."""
 
     def __init__(self, loops: Loops, thread: _LoopThread, work: Callable[[], Coroutine[Any, Any, T]]) -> None:
-        self._loops = loops
-        self._is_lost = False
+        super().__init__(loops)
+        self._code = loops.code
         self._thread = thread
         self._work = work
-        self._told = Report[T]()
         self._task: asyncio.Task[T] | None = None
-        self.answer = self._told.answer
-        self.begun: asyncio.Future[None] | None = None
         thread.loop.call_soon_threadsafe(self._begin)
 
     def place(self) -> str | None:
         """See ``Call``."""
-        running = line_of_user(sys._current_frames().get(self._thread.ident or 0), self._loops.code.is_of_user)
+        running = line_of_user(sys._current_frames().get(self._thread.ident or 0), self._code.is_of_user)
         if running is not None or self._task is None:
             return running
         found, waits = None, self._task.get_coro()
         while (frame := getattr(waits, "cr_frame", None)) is not None:
-            found = line_of_user(frame, self._loops.code.is_of_user) or found
+            found = line_of_user(frame, self._code.is_of_user) or found
             waits = waits.cr_await  # type: ignore[union-attr]
         return found
 
     def abandon(self) -> None:
         """See ``Call``."""
-        self.answer.cancel()
-        self._is_lost = True
-        self._loops.lost += 1
+        super().abandon()
         self._thread.loop.call_soon_threadsafe(self._cancel)
         self._thread.ask()
 
     def _begin(self) -> None:
         self._task = self._thread.loop.create_task(self._work())
-        self._task.add_done_callback(self._tell)
+        self._task.add_done_callback(self._done)
 
     def _cancel(self) -> None:
         if self._task is not None:
             self._task.cancel()
 
-    def _tell(self, task: asyncio.Task[T]) -> None:
+    def _done(self, task: asyncio.Task[T]) -> None:
         if task.cancelled():
-            self._told.tell(None, CallFailed("it was cancelled before it started"), self._ended)
-            return
-        error = task.exception()
-        if error is None:
-            self._told.tell(task.result(), None, self._ended)
+            self.tell(None, CallFailed("it was cancelled before it started"))
+        elif (error := task.exception()) is None:
+            self.tell(task.result(), None)
         else:
-            self._told.tell(None, failed(self._loops.code, error), self._ended)
-
-    def _ended(self) -> None:
-        self._loops.lost -= self._is_lost
+            self.tell(None, failed(self._code, error))
 
 
 class _LoopThread(threading.Thread):
@@ -169,15 +157,6 @@ class _LoopThread(threading.Thread):
         self.loop.call_soon(self.loop.call_soon, self.loop.stop)  # cancelled tasks get a turn to clean up
 
 
-class PageLoop:
-    """Calls an async function with pages. See ``PageCalls``."""
-
-    def __init__(self, code: NamedCode, deaf_after: float = DEAF_AFTER) -> None:
-        self._loops = Loops(code, deaf_after)
-
-    def begin(self, page: PageFacts, follows: Callable[[str], bool]) -> LoopCall[Answered]:
-        code = self._loops.code
-        return self._loops.begin(lambda: await_with(code, Page(page, follows)))
-
-    def close(self) -> None:
-        self._loops.close()
+def pool_of(code: NamedCode) -> Pool:
+    """Return a pool for the function: threads, or an event loop if it is async."""
+    return Loops(code) if code.is_async else Threads(code)

@@ -66,14 +66,9 @@ class NamedCode:
         """The function's name and code location."""
         return f"{self.name}{_at(self.function)}"
 
-    def where(self, error: BaseException) -> str | None:
-        """Return ``file:line`` of the innermost user code in an exception's traceback; None if there is none."""
-        return where(error, self.module)
-
     def told(self, error: BaseException) -> str:
         """Return an exception in one line: where it was raised, its type, its text."""
-        place = self.where(error)
-        return said_of(error) if place is None else f"{_writable(place)}: {said_of(error)}"
+        return _broken(self.module, error)
 
 
 def load_code(code: str | Callable[..., Any], arguments: Sequence[str]) -> NamedCode:
@@ -210,7 +205,7 @@ def _refused(
 
 def _broken(module: str | None, error: BaseException) -> str:
     place = where(error, module)
-    return said_of(error) if place is None else f"{place}: {said_of(error)}"
+    return said_of(error) if place is None else f"{_writable(place)}: {said_of(error)}"
 
 
 def _check(named: NamedCode, arguments: Sequence[str]) -> None:

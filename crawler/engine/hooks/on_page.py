@@ -3,16 +3,34 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
+from functools import partial
 
 from crawler.base.settings.parts import HookSettings, OutputSettings
-from crawler.engine.hooks.answers import Answered, CallFailed
+from crawler.engine.hooks.answers import Answered, CallFailed, await_with, call_with
 from crawler.engine.hooks.call_watch import Steps, outcome_of
-from crawler.engine.hooks.calls import PageCalls
+from crawler.engine.hooks.calls import Call, PageCalls, Pool
 from crawler.engine.hooks.hook import Hook
-from crawler.engine.hooks.page_view import facts_of
+from crawler.engine.hooks.page_view import Page, PageFacts, facts_of
 from crawler.engine.page_handler import HandedPage, Handled, Withdrawn
 from crawler.job.records import PageRecord
 from crawler.url.scope.store_choice import StoreChoice
+
+
+class OwnPages:
+    """Calls a function with pages, in this process. See ``PageCalls``."""
+
+    def __init__(self, pool: Pool) -> None:
+        self._pool = pool
+
+    def begin(self, page: PageFacts, follows: Callable[[str], bool]) -> Call[Answered]:
+        """See ``PageCalls``."""
+        code = self._pool.code
+        return self._pool.begin(partial(await_with if code.is_async else call_with, code, Page(page, follows)))
+
+    def close(self) -> None:
+        """See ``PageCalls``."""
+        self._pool.close()
 
 
 class OnPage:

@@ -2,50 +2,51 @@
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from crawler.base.settings.leaving import fault_of_header
 from crawler.engine.hooks.answers import CallFailed
 from crawler.engine.hooks.asking import Asked
 from crawler.engine.hooks.hook import Hook
-from crawler.engine.hooks.named_code import NamedCode
 from crawler.engine.hooks.page_view import Page, facts_of
 from crawler.engine.page_handler import HandedPage
-from crawler.engine.user_code import PreviousVisit
+from crawler.engine.user_code import AsksForHeaders, AsksOfChange, PreviousVisit
 
 # The arguments of each function.
 ON_VISIT: dict[str, tuple[str, ...]] = {"request_headers": ("url",), "is_changed": ("page", "previous")}
 
 
 class OnVisit:
-    """The functions of one run."""
+    """The functions of one run, as ``UserCode`` has them; None for those that the user does not give."""
 
     def __init__(self, hooks: Mapping[str, Hook]) -> None:
         """``hooks``: by setting."""
         headers, changes = (hooks.get(setting) for setting in ON_VISIT)
-        self._headers = None if headers is None else Asked(headers, headers_of)
-        self._changes = None if changes is None else Asked(_of_pair(changes), verdict)
-        self.headers = None if self._headers is None else self._headers_for
-        self.is_changed = None if self._changes is None else self._is_changed
+        self._asked: list[Asked[Any]] = []
+        self.headers = None if headers is None else self._headers(headers)
+        self.is_changed = None if changes is None else self._is_changed(changes)
 
     def close(self) -> None:
         """Close the functions when the run is over."""
-        for asked in (self._headers, self._changes):
-            if asked is not None:
-                asked.close()
+        for asked in self._asked:
+            asked.close()
 
-    async def _headers_for(self, url: str) -> Mapping[str, str]:
-        """See ``UserCode``. Returns no headers if the function fails."""
-        assert self._headers is not None
-        return await self._headers.ask(url, url) or {}
+    def _headers(self, hook: Hook) -> AsksForHeaders:
+        self._asked.append(asked := Asked(hook, headers_of))
 
-    async def _is_changed(self, page: HandedPage, previous: PreviousVisit) -> bool | None:
-        """See ``UserCode``."""
-        assert self._changes is not None
-        view = Page(facts_of(page), page.follows)
-        return await self._changes.ask((view, previous), page.record.entry.href)
+        async def headers(url: str) -> Mapping[str, str]:
+            return await asked.ask((url,), url) or {}  # none if the function fails
+
+        return headers
+
+    def _is_changed(self, hook: Hook) -> AsksOfChange:
+        self._asked.append(asked := Asked(hook, verdict))
+
+        async def is_changed(page: HandedPage, previous: PreviousVisit) -> bool | None:
+            return await asked.ask((Page(facts_of(page), page.follows), previous), page.record.entry.href)
+
+        return is_changed
 
 
 def headers_of(returned: Any) -> dict[str, str]:
@@ -72,23 +73,3 @@ def verdict(returned: Any) -> bool:
     if type(returned) is not bool:
         raise CallFailed(f"it returned {type(returned).__name__} instead of True or False")
     return bool(returned)
-
-
-def _of_pair(hook: Hook) -> Hook:
-    """Return the hook with a function that takes its two arguments as one tuple."""
-    function = hook.code.function
-    called: Callable[..., Any]
-    if hook.code.is_async:
-
-        @functools.wraps(function)
-        async def called(pair: tuple[Any, ...]) -> Any:
-            return await function(*pair)
-
-    else:
-
-        @functools.wraps(function)
-        def called(pair: tuple[Any, ...]) -> Any:
-            return function(*pair)
-
-    hook.code = NamedCode(hook.code.name, called)
-    return hook

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from functools import partial
 from math import inf
 
@@ -40,26 +40,6 @@ _LOOK = 0.1  # seconds between two checks for a free lease
 Result = Response | Failure
 
 
-class Lines:
-    """Lines of requests for the same key: they proceed one at a time, in order of arrival."""
-
-    def __init__(self) -> None:
-        self._lines: dict[str, tuple[asyncio.Lock, list[None]]] = {}
-
-    @contextlib.asynccontextmanager
-    async def turn(self, what: str) -> AsyncIterator[None]:
-        """A context that only one request at a time holds for each key."""
-        lock, waiting = self._lines.setdefault(what, (asyncio.Lock(), []))
-        waiting.append(None)
-        try:
-            async with lock:
-                yield
-        finally:
-            waiting.pop()
-            if not waiting:
-                del self._lines[what]
-
-
 class Borrowing:
     """Borrows leases on the hosts of a job."""
 
@@ -68,7 +48,6 @@ class Borrowing:
         self.line = line
         line.probe = self.probe
         self.context = context
-        self.hosts = Lines()  # lines of sub-requests of pages
 
     async def let_a_page_go(self, name: str) -> None:
         """After a sub-request of a page, let a waiting page of the host have the next turn. Do not wait for its visit

@@ -22,8 +22,7 @@ from crawler.engine.context import without_host
 from crawler.engine.discover import Discovery
 from crawler.engine.page_handler import Withdrawn
 from crawler.engine.rendering.paying import RenderingPays
-from crawler.engine.rendering.renderer import TRIES
-from crawler.engine.rendering.sub_requests import PageNetwork, as_answer
+from crawler.engine.rendering.sub_requests import PageNetwork, SubRequests, as_answer
 from crawler.engine.robots_visit import RobotsVisits
 from crawler.engine.understanding import PageFacts
 from crawler.frontier.host import Host
@@ -33,8 +32,7 @@ from crawler.frontier.request_outcome import FailureClass
 from crawler.frontier.retries import retry_wait, tries_of
 from crawler.job.records import NOT_RENDERED, PageRecord, RenderedAs
 from crawler.job.verdict import Draft, Rendering, TryAgain
-from crawler.web.browser.page_budget import Budget
-from crawler.web.browser.rendered import NotRendered, Refusal, Rendered
+from crawler.web.browser.rendered import Budget, NotRendered, Rendered
 from crawler.web.fetch import Keeps, is_html
 from crawler.web.links.extract import PageLinks
 from crawler.web.links.refresh import Refresh
@@ -45,21 +43,19 @@ LATER = FailureClass.SERVER_ERROR  # the class of a page whose scripts or data a
 class PageRendering:
     """Renders pages of one run."""
 
-    def __init__(self, network: PageNetwork) -> None:
-        self._job = network.job
-        self._context = network.context
-        self._network = network
+    def __init__(self, robots: RobotsVisits, discovery: Discovery, settings: Settings, keep: Keeps | None) -> None:
+        """``keep``: which exchanges are archived as received."""
+        self._network = network = PageNetwork(robots, discovery, settings, keep)
+        self._job, self._context = network.job, network.context
         self._waiting = Counter[str]()  # number of waiting pages by host
-        self._asked_before = Counter[str]()  # counts of sub-requests in earlier tries; added to the next page's
-        self._pays = RenderingPays(network.job, network.discovery)
-        self.change(network.settings)
+        self._asked = Counter[str]()  # sub-requests, until a finished page counts them
+        self._pays = RenderingPays(network.job, discovery)
+        self.change(settings)
 
     def change(self, settings: Settings) -> None:
         """Use the settings' choice of pages to render and their limits from now on."""
         self._network.settings = settings
         self._sites = Sites(settings)
-        self._budget = budget = Budget()
-        self._of_tries = replace(budget, requests=TRIES * budget.requests, bytes=TRIES * budget.bytes)
 
     async def render(self, lease: Lease, draft: Draft, facts: PageFacts) -> bool:
         """Add a browser's rendering to the page, if it is to be rendered. Returns whether there is a document. Raises
@@ -73,25 +69,24 @@ class PageRendering:
         if why is None:
             return False
         context = self._context
-        requests = self._network.for_page(entry.href, self._of_tries)
+        requests = SubRequests(self._network, entry.href)
         with without_host(context, self._job.frontier, lease, draft.request), self._waits(lease.host):
             context.fetcher.let_go()  # its memory is for the page's sub-requests
             # An audit goes first: audits are few, and their hosts have pages that should not wait for the browser.
             result = await context.renderer.render(
-                entry.href, as_answer(response), requests.ask, self._budget, in_turn=why is not Why.AUDIT
+                entry.href, as_answer(response), requests.ask, Budget(), in_turn=why is not Why.AUDIT
             )
         await self._job.room()
         if requests.interrupted:
             raise Withdrawn
-        counts, retry = requests.counts, self._network.settings.retry
-        by_tab = Counter(each.why for each in result.refused) if isinstance(result, Rendered) else Counter[Refusal]()
-        self._asked_before.update({"made": counts.made, "cached": counts.cached})
-        self._asked_before.update({why.value: number for why, number in (counts.refused | by_tab).items()})
+        retry = self._network.settings.retry
+        refused = result.refused if isinstance(result, Rendered) else ()
+        self._asked += requests.counts | Counter(each.why.value for each in refused)  # the tab refuses some itself
         if isinstance(result, Rendered) and result.waits and entry.tries + 1 < tries_of(LATER, retry):
             again = entry._replace(tries=entry.tries + 1)
             wait = retry_wait(again.tries, retry, entry.href)
             raise TryAgain(Retry(again, wait, draft.request))
-        asked, self._asked_before = dict(self._asked_before), Counter[str]()
+        asked, self._asked = self._asked, Counter[str]()
         draft.rendering = Rendering(why, result, asked, requests.exchanges)
         if draft.answer is not None:
             # Data may change while the shell stays unmodified, so the next visit makes an unconditional request.
@@ -147,8 +142,3 @@ class PageRendering:
             if host.waits:
                 frontier.hold_queue(host, False)  # another page may take the place of this one
                 self._context.wake()
-
-
-def rendering_of(robots: RobotsVisits, discovery: Discovery, settings: Settings, keep: Keeps | None) -> PageRendering:
-    """Return the renderer of a run's pages. ``keep``: which exchanges are archived as received."""
-    return PageRendering(PageNetwork(robots, discovery, settings, keep))

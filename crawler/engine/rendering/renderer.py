@@ -7,17 +7,13 @@ import contextlib
 import os
 import re
 import tempfile
-from collections.abc import AsyncIterator
-from heapq import heappop, heappush
-from itertools import count
 from pathlib import Path
 from typing import Protocol
 
 from msgspec.structs import replace
 
 from crawler.base.settings.parts import Settings
-from crawler.web.browser.page_budget import Budget
-from crawler.web.browser.rendered import Answer, Ask, NotRendered, Rendered
+from crawler.web.browser.rendered import Answer, Ask, Budget, NotRendered, Rendered
 from crawler.web.links.scripted import signs_of
 
 DIRECTORY = "browser"  # within the job's directory
@@ -43,9 +39,8 @@ class Renderer:
         self._directory = Path(tempfile.gettempdir()) / f"crawler-{os.getpid()}"
         # A page that waits for a sub-request holds its tab, and the sub-request needs a slot at the gate like any
         # other.
-        self._free = max(1, min(settings.browser.tabs, (settings.crawl.concurrency - 1) // 2))  # number of free tabs
-        self._line: list[tuple[bool, int, asyncio.Future[None]]] = []
-        self._numbers = count()
+        self._tabs = asyncio.Semaphore(max(1, min(settings.browser.tabs, (settings.crawl.concurrency - 1) // 2)))
+        self._first = asyncio.Lock()  # held by the page whose turn is next
         self._browser: Renders | None = None
 
     def live_in(self, directory: Path) -> None:
@@ -60,8 +55,10 @@ class Renderer:
     async def render(
         self, url: str, raw: Answer, ask: Ask, budget: Budget, *, in_turn: bool = True
     ) -> Rendered | NotRendered:
-        """Render a page when a tab is free. A page that is not ``in_turn`` goes before those that wait."""
-        async with self._tab(in_turn):
+        """Render a page when a tab is free. A page that is not ``in_turn`` waits only for the first in the line."""
+        async with self._first if in_turn else contextlib.nullcontext():
+            await self._tabs.acquire()
+        try:
             if self._browser is None:
                 self._browser = browser_of(self._settings, self._directory)
             for _ in range(TRIES - 1):
@@ -69,33 +66,8 @@ class Renderer:
                 if isinstance(result, Rendered) or not result.died:
                     return result
             return await self._browser.render(url, raw, ask, budget)
-
-    @contextlib.asynccontextmanager
-    async def _tab(self, in_turn: bool) -> AsyncIterator[None]:
-        if self._free:
-            self._free -= 1
-        else:
-            given: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-            heappush(self._line, (in_turn, next(self._numbers), given))
-            try:
-                await given
-            except asyncio.CancelledError:
-                if not given.cancelled():
-                    self._give()
-                raise
-        try:
-            yield
         finally:
-            self._give()
-
-    def _give(self) -> None:
-        """Give a free tab to the next waiting page, or return it to the pool."""
-        while self._line:
-            _, _, given = heappop(self._line)
-            if not given.done():
-                given.set_result(None)
-                return
-        self._free += 1
+            self._tabs.release()
 
     async def close(self) -> None:
         """Close the browser, if there is one."""

@@ -2,7 +2,6 @@
 
     asked         type, trackers, third parties and methods (``crawler.web.browser.asked``)
     own rules     address, port, scheme; patterns that exclude
-    budget        requests and bytes of the page
     cache         fresh answers are not requested again
     partition     hosts of other partitions get no requests
     robots.txt    of its host; requested first if it is unknown
@@ -14,13 +13,12 @@ of them, and take it from the cache. A redirect is an answer too: the browser re
 
 from __future__ import annotations
 
+from asyncio import Lock
 from collections import Counter
-
-from msgspec import Struct, field
+from weakref import WeakValueDictionary
 
 from crawler.base.settings.parts import Settings
 from crawler.engine.discover import Discovery
-from crawler.engine.rendering.borrowing import Lines
 from crawler.engine.robots_visit import RobotsVisits
 from crawler.frontier.host_closed import HostClosed
 from crawler.frontier.lease import Lease
@@ -28,7 +26,6 @@ from crawler.url.refusal.own_rules import refusal_of_href
 from crawler.url.urls.canonicaliser import Canonical, Canonicaliser
 from crawler.web.browser.asked import lowered, passed_on, preflight, refusal_of
 from crawler.web.browser.http_cache import Get, HttpCache, Kept
-from crawler.web.browser.page_budget import Budget
 from crawler.web.browser.rendered import Answer, Failed, Kind, Refusal, Refused, SubRequest
 from crawler.web.fetch import Failure, Keeps, NotNow, RawExchange, Response
 from crawler.web.fetch.body_memory import BUDGET
@@ -41,12 +38,7 @@ NOT_MODIFIED = 304
 _OF_TRANSFER = ("connection", "content-encoding", "content-length", "keep-alive", "transfer-encoding")
 
 
-class Counts(Struct):
-    """The outcomes of sub-requests. ``made``: sent to servers."""
-
-    made: int = 0
-    cached: int = 0
-    refused: Counter[Refusal] = field(default_factory=Counter)
+Locks = WeakValueDictionary[str, Lock]
 
 
 class PageNetwork:
@@ -60,24 +52,20 @@ class PageNetwork:
         self.job, self.context = robots.borrowing.job, robots.borrowing.context
         self.cache = HttpCache(BUDGET // SHARE)
         self.canonicaliser = Canonicaliser()
-        self.urls = Lines()  # lines of requests for the same answer
-
-    def for_page(self, page: str, budget: Budget) -> SubRequests:
-        """Return the requests of one page, by its URL."""
-        return SubRequests(self, page, budget)
+        self.hosts, self.urls = Locks(), Locks()  # requests to a host, or for the same answer, go one after another
 
 
 class SubRequests:
-    """The requests of one page. ``exchanges``: the archived ones, with their URLs and start times (seconds since 1970).
-    ``interrupted``: our own network was down, or requests may not be sent now: the page must be visited again."""
+    """The requests of one page. ``counts``: those that were ``made``, ``cached``, or refused, by reason. ``exchanges``:
+    the archived ones, with their URLs and start times (seconds since 1970). ``interrupted``: our own network was down,
+    or requests may not be sent now: the page must be visited again."""
 
-    def __init__(self, network: PageNetwork, page: str, budget: Budget) -> None:
-        self.counts = Counts()
+    def __init__(self, network: PageNetwork, page: str) -> None:
+        self.counts = Counter[str]()
         self.exchanges: list[tuple[str, float, RawExchange]] = []
         self.interrupted = False
         self._network = network
         self._page = page
-        self._requests, self._bytes = budget.requests, budget.bytes
 
     async def ask(self, request: SubRequest) -> Answer | Refused | Failed:
         """Answer a request of the browser."""
@@ -87,7 +75,7 @@ class SubRequests:
             self.interrupted = True
             answer = Refused(Refusal.HELD, request.url)
         if isinstance(answer, Refused):
-            self.counts.refused[answer.why] += 1
+            self.counts[answer.why.value] += 1
         return answer
 
     async def _answer(self, request: SubRequest) -> Answer | Refused | Failed:
@@ -97,9 +85,6 @@ class SubRequests:
             return Refused(href, request.url)
         if request.kind is Kind.PREFLIGHT:
             return preflight(request)
-        if self._requests <= 0 or self._bytes <= 0:
-            return Refused(Refusal.BUDGET, request.url)
-        self._requests -= 1
         headers = passed_on(request)
         if request.method != "GET":
             if request.method != "HEAD":
@@ -107,13 +92,12 @@ class SubRequests:
             return await self._made(href, request, headers)
         cookies = network.context.fetcher.cookie_state(href), request.cookies
         sent = headers if cookies == (None, "") else {**headers, "cookie": str(cookies)}
-        async with network.urls.turn(href):
+        async with network.urls.setdefault(href, Lock()):
             get = Get(href, request.kind, sent, network.context.clock())
             kept = network.cache.find(get)
             again = "no-cache" in lowered(request.headers).get("cache-control", "")
             if kept is not None and kept.fresh_until > get.at and not again:
-                self.counts.cached += 1
-                self._bytes -= len(kept.answer.body)
+                self.counts["cached"] += 1
                 return kept.answer
             answer = await self._made(href, request, headers if kept is None else headers | kept.conditions)
             return self._noted(get, kept, answer) if isinstance(answer, Answer) else answer
@@ -124,7 +108,6 @@ class SubRequests:
         if kept is None or answer.status != NOT_MODIFIED:
             cache.keep(get, answer, now)
             return answer
-        self._bytes -= len(kept.answer.body)
         return cache.holds(get, kept, answer, now)
 
     def _judged(self, request: SubRequest) -> str | Refusal:
@@ -164,10 +147,10 @@ class SubRequests:
     ) -> Response | Failure:
         network = self._network
         context = network.context
-        most = max(1, min(self._bytes, network.settings.fetch.max_body))
+        most = network.settings.fetch.max_body
 
         async def fetch() -> Response | Failure:
-            self.counts.made += 1
+            self.counts["made"] += 1
             token = sending.set(Sending(request.method, request.body, request.cookies))
             has_body = request.method != "HEAD"
             try:
@@ -180,8 +163,6 @@ class SubRequests:
         self.interrupted = self.interrupted or ours
         if result.raw is not None:
             self.exchanges.append((href, context.clock() - result.seconds, result.raw))
-        received = result.received if isinstance(result, Response) else 0
-        self._bytes -= received
         return result
 
     async def _lease(self, href: str) -> Lease | Refusal:
@@ -195,7 +176,7 @@ class SubRequests:
         while True:
             if (why := await self._closed(name, href)) is not None:
                 return why
-            async with borrowing.hosts.turn(name):
+            async with network.hosts.setdefault(name, Lock()):
                 await borrowing.let_a_page_go(name)
                 if (why := await self._closed(name, href)) is not None:
                     return why

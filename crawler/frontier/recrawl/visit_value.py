@@ -30,9 +30,7 @@ _FIRST = 1 - 2 / math.e  # value of a visit to an average page after the mean in
 _RANGE = math.log(1e6)  # the threshold's logarithm stays within this distance of its initial value
 _LEAST_CHANCE = 0.05  # probability of a change below which a visit is not worth its request
 _RARE = -math.log1p(-_LEAST_CHANCE)
-_STEPS = 40  # maximum number of iterations; two usually suffice
-_NEAR = 0.005  # relative size of the last step at which the iteration stops
-_FAR = 5.0
+_PRECISION = 1.005  # ratio of the bounds at which the search for an interval stops
 
 
 def worth(rate: ChangeRate, seconds: float) -> float:
@@ -50,32 +48,14 @@ def interval_at(rate: ChangeRate, threshold: float, least: float, most: float) -
     """
     if worth(rate, most) <= threshold:
         return most
-    shape, exposure = rate
-    sought, power = threshold / exposure, 1.0 - shape
-    low, high = math.log1p(least / exposure), math.log1p(most / exposure)
-    log = math.sqrt(2.0 * sought / shape)  # approximation for visits soon after the last one
-    if not low <= log < high:
-        log = low if log < low else (low + high) / 2
-    for _ in range(_STEPS):
-        # The logarithm of the value is nearly linear in the logarithm of ``log``: two Newton steps usually suffice.
-        grown, left = math.expm1(log), math.exp(-shape * log)
-        value = (math.expm1(power * log) / power if power else log) - grown * left
-        slope = shape * grown * left * log
-        before = log
-        if value < sought:
-            low = log
+    low, high = least, most
+    while high > low * _PRECISION:
+        middle = math.sqrt(low * high)
+        if worth(rate, middle) < threshold:
+            low = middle
         else:
-            high = log
-        if value > 0.0 and slope > 0.0:
-            step = math.log(sought / value) * value / slope
-            if -_FAR < step < _FAR:
-                log *= math.exp(step)
-        if not low < log < high:
-            log = (low + high) / 2
-        if abs(log - before) < _NEAR * log / (1.0 + log):
-            break
-    interval = exposure * math.expm1(log)
-    return interval if interval > least else least
+            high = middle
+    return high if high > least * _PRECISION else least
 
 
 class Budget:

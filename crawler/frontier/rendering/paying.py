@@ -5,16 +5,17 @@ rendered pages, with and without signs, gained links or text. The chance that th
 from these counters. The host's counters weigh as much as one page of each shape, and the global prior as much as a few
 pages of each host. A page is rendered if its chance is at least ``PAYS``, or ``PAYS_PLAIN`` for a page without signs::
 
-    signs       most pages with signs gain something: they are rendered until about ten of a shape gained nothing
+    signs       most pages with signs gain something: they are rendered until about six of a shape gained nothing
     shape       a page without signs is rendered if audits of its shape found gains, or if many pages of the host have
                 signs and gain something
 
-All other pages may be drawn for an audit (``recall``). While the audit budget allows it, the sixth page of a shape is
-audited for certain if none was before, and the 24th if at most one was. If an audit finds a gain, half of the evidence
-against rendering is dropped. Counters never exceed a few dozen: both numbers of a pair are then halved, so that the
-estimate follows a site that changes.
+All other pages may be drawn for an audit (``recall``). Most of what is missed belongs to shapes whose template has no
+signs, on hosts where other pages need no browser. So while the audit budget allows it, the seventh page of a shape is
+audited for certain, unless it has signs or another page without signs was rendered before. If an audit finds a gain,
+half of the evidence against rendering is dropped. Counters never exceed a few dozen: both numbers of a pair are then
+halved, so that the estimate follows a site that changes.
 
-    key: "r" and the digest of host and shape  ->  six bytes       at most ``SHAPES_MOST`` rows, evicted by use
+    key: "r" and the digest of host and shape  ->  six bytes       at most ``SHAPES_MOST`` rows, the last used ones
 """
 
 from __future__ import annotations
@@ -36,12 +37,11 @@ from crawler.frontier.traps.shape import fold, path_shape, split_path, variants_
 KIND = b"r"  # kind of the rows, in the family of the traps
 KEY_SIZE = 17
 SHAPES_MOST = 20_000  # shapes and hosts; in memory, about 300 bytes each
-PAYS, PAYS_PLAIN = 0.05, 0.2  # thresholds for pages with and without signs
+PAYS, PAYS_PLAIN = 0.1, 0.2  # thresholds for pages with and without signs
 WEIGHT, WEIGHT_OF_SIGNS = 1, 8  # weights of priors, in pages; the second is for the global prior of pages with signs
 SEEN_MOST, RENDERED_MOST = 64, 32
-NEW = 6  # pages of a shape before its first audit is worthwhile; 4 times as many before the second
+NEW = 6  # pages of a shape before a certain audit is worthwhile
 _WITH_SIGNS, _WITHOUT = 0.9, 0.01  # prior share of pages that gain something
-_AGE = 16  # of this many least recently used entries, the least useful one is evicted
 
 
 class Why(StrEnum):
@@ -135,7 +135,7 @@ class Paying:
         shape, of_host = (self._known.get(key, NOTHING) for key in keys)
         if _chance(shape, of_host, bool(signs)) >= (PAYS if signs else PAYS_PLAIN):
             return Paid(self, keys, bool(signs), Why.SIGNS if signs else Why.SHAPE, None)
-        level = level_now(self._counts, is_new=shape.seen >= NEW * 4**shape.rendered_plain)
+        level = level_now(self._counts, is_new=shape.seen >= NEW and not (signs or shape.rendered_plain))
         why = Why.AUDIT if self._drawn(href) < CHANCES[level] else None
         return Paid(self, keys, bool(signs), why, level)
 
@@ -148,10 +148,8 @@ class Paying:
             self._known.move_to_end(key)
             batch.put(Family.TRAPS, KIND + key, bytes(known))
         while len(self._known) > SHAPES_MOST:
-            oldest = [key for key, _ in zip(self._known, range(_AGE), strict=False)]
-            least = min(oldest, key=lambda key: self._known[key].gained + self._known[key].gained_plain)
-            del self._known[least]
-            batch.delete(Family.TRAPS, KIND + least)
+            oldest, _ = self._known.popitem(last=False)
+            batch.delete(Family.TRAPS, KIND + oldest)
 
     def _drawn(self, href: str) -> float:
         """Return a number from 0 to 1 that looks random but is fixed for a URL.

@@ -26,8 +26,7 @@ from typing import Any, NamedTuple
 
 CHANCES = (1.0, 0.25, 0.05, 0.01)  # chances of an audit
 AT_MOST = (20, 60, 400)  # limits on the number of pages that would not be rendered, for each chance but the last
-# Budget of certain audits of new shapes, for each page that would not be rendered and for each hit.
-NEW_MOST = (0.0125, 10)
+NEW_MOST = 0.0125  # limit on the certain audits of new shapes, as a share of the pages that would not be rendered
 _DECIDED, _GAINED, _LEVELS, _EACH = 0, 1, 2, 3
 SIZE = _LEVELS + _EACH * len(CHANCES)
 _Z = 1.959964  # a normal variable is in -z to z with probability 0.95
@@ -55,8 +54,8 @@ def level_now(counts: Sequence[int], *, is_new: bool) -> int:
 
     ``is_new`` is True if little is known about pages of its shape, so that an audit teaches more.
     """
-    pages, hits = (sum(counts[start::_EACH]) for start in (_LEVELS, _LEVELS + 2))
-    if is_new and sum(counts[_LEVELS : _LEVELS + 1]) < AT_MOST[0] + NEW_MOST[0] * pages + NEW_MOST[1] * hits:
+    pages = sum(counts[_LEVELS::_EACH])
+    if is_new and sum(counts[_LEVELS : _LEVELS + 1]) < AT_MOST[0] + NEW_MOST * pages:
         return 0
     return next((level for level, most in enumerate(AT_MOST) if pages < most), len(AT_MOST))
 

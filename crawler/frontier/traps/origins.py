@@ -59,7 +59,7 @@ class _Limit(Struct, frozen=True):
         return Refusal(self.rule, self.subject, why, "a higher traps.max_hosts" if self.setting == "max_hosts" else "")
 
 
-def _ports(name: str, settings: TrapSettings) -> _Limit:
+def _ports(name: str) -> _Limit:
     return _Limit(Rule.TOO_MANY_PORTS, "max_ports", name, MAX_PORTS, "ports")
 
 
@@ -69,7 +69,8 @@ def _hosts(domain: str, settings: TrapSettings) -> _Limit:
 
 def refusal_of_limit(rule: Rule, subject: str, settings: TrapSettings) -> Refusal:
     """Return the refusal of a link to a further port of a name, or host of a domain, under this rule."""
-    return (_ports if rule is Rule.TOO_MANY_PORTS else _hosts)(subject, settings).refusal
+    limit = _ports(subject) if rule is Rule.TOO_MANY_PORTS else _hosts(subject, settings)
+    return limit.refusal
 
 
 class Origins:
@@ -157,7 +158,7 @@ class Origins:
     def _limits(self, name: str) -> list[_Limit]:
         """Return the limits that a new ``host:port`` counts against."""
         host, settings = name.rpartition(":")[0], self._settings
-        limits = [_ports(host, settings)]
+        limits = [_ports(host)]
         domain = registrable_domain(host)
         if domain != host and not self._met(host):
             limits.append(_hosts(domain, settings))

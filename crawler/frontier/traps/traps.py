@@ -2,7 +2,7 @@
 
 They are detected by counting and refused by rule, and cost bounded memory and records.
 
-For every host, and for the domains of hosts (``domains``), these are counted:
+For every host, and for the domains of hosts, these are counted:
 
     distinct URLs of one pattern             more than ``traps.max_variants`` are refused
     patterns of one path with a query        more than ``traps.max_query_shapes`` are refused
@@ -30,8 +30,17 @@ from msgspec import Struct
 
 from crawler.base.kv import Batch, Family, Reader
 from crawler.base.settings.parts import TrapSettings
-from crawler.frontier.traps.counts import COUNT, MAX_RECORDS, Counts, TrapRecordError, decode_count, digest_of
-from crawler.frontier.traps.domains import DOMAIN_FACTOR, DomainTraps, domain_of
+from crawler.frontier.traps.counts import (
+    COUNT,
+    DOMAIN_FACTOR,
+    MAX_RECORDS,
+    Counts,
+    DomainTraps,
+    TrapRecordError,
+    decode_count,
+    digest_of,
+    domain_of,
+)
 from crawler.frontier.traps.ids import MAX_ID_COPIES, Form, Ids, Sight, form_key
 from crawler.frontier.traps.shape import MAX_REPEATS, MAX_SEGMENTS, odd_shape, split_path, variants_of
 from crawler.url.refusal.own_rules import Refusal, Rule

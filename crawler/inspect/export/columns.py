@@ -7,9 +7,13 @@ Nothing is lost: a field without a column, or a value that does not fit its colu
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from enum import StrEnum
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
+
+import msgspec
+import msgspec.json
+from msgspec import Meta
 
 from crawler.job.survey.record_kinds import time_of
 
@@ -156,100 +160,53 @@ STRUCTURED = (
 )
 
 
+_SMALL = Annotated[int, Meta(ge=-(2**31), le=2**31 - 1)]
+_LARGE = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
+_TYPES: dict[Kind, Any] = {
+    Kind.TEXT: list[str | None],
+    Kind.TRUTH: list[bool | None],
+    Kind.SMALL: list[_SMALL | None],
+    Kind.LARGE: list[_LARGE | None],
+    Kind.NUMBER: list[Annotated[int, Meta(ge=-(2**53), le=2**53)] | float | None],
+    Kind.TEXTS: list[list[str] | None],
+    Kind.HEADERS: list[dict[str, str] | None],
+    Kind.COUNTS: list[dict[str, _LARGE] | None],
+    Kind.PLACES: list[dict[str, list[_LARGE]] | None],
+}
+
+
 def columns_of(columns: Iterable[Column], rows: list[Row]) -> dict[str, list[Any]]:
     """Return the values of each column, row by row, and those of ``other``. Removes the fields from the rows."""
     misfits: dict[int, Row] = {}
     found: dict[str, list[Any]] = {}
-    present = set[str]().union(*rows)
     for name, kind, absent in columns:
-        if name not in present:
-            found[name] = [absent] * len(rows)
-            continue
-        fit, values = _FITS[kind], []
-        for place, row in enumerate(rows):
-            value = row.pop(name, absent)
-            if value is not None:
-                stored = fit(value)
-                if stored is None:
+        values = [row.pop(name, absent) for row in rows]
+        try:
+            found[name] = _stored(kind, values)
+        except ValueError:
+            found[name] = [None] * len(rows)
+            for place, value in enumerate(values):
+                try:
+                    found[name][place : place + 1] = _stored(kind, [value])
+                except ValueError:
                     misfits.setdefault(place, {})[name] = value
-                value = stored
-            values.append(value)
-        found[name] = values
     left = (row | misfits.get(place, {}) for place, row in enumerate(rows))
     found[OTHER] = [json.dumps(row, separators=(",", ":")) if row else None for row in left]
     return found
 
 
-# Each function returns the stored form of a value, or None if the value does not fit.
-
-
-def _text(value: object) -> str | None:
-    return value if isinstance(value, str) and (value.isascii() or _is_utf8(value)) else None
-
-
-def _is_utf8(value: str) -> bool:
-    try:
-        value.encode("utf-8")
-    except UnicodeEncodeError:
-        return False
-    return True
-
-
-def _truth(value: object) -> bool | None:
-    return value if isinstance(value, bool) else None
-
-
-def _integer(bits: int) -> Callable[[object], int | None]:
-    end = 1 << (bits - 1)
-
-    def fit(value: object) -> int | None:
-        return value if type(value) is int and -end <= value < end else None
-
-    return fit
-
-
-def _number(value: object) -> float | None:
-    if type(value) is float:
-        return value
-    return float(value) if type(value) is int and -(2**53) <= value <= 2**53 else None
-
-
-def _texts(value: object) -> list[str] | None:
-    return value if isinstance(value, list) and all(_text(each) is not None for each in value) else None
-
-
-def _integers(value: object) -> list[int] | None:
-    fit = _integer(64)
-    return value if isinstance(value, list) and all(fit(each) is not None for each in value) else None
-
-
-def _map(fit: Callable[[object], object]) -> Callable[[object], list[tuple[str, Any]] | None]:
-    def fit_all(value: object) -> list[tuple[str, Any]] | None:
-        if not isinstance(value, Mapping):
-            return None
-        whole = all(_text(key) is not None and fit(each) is not None for key, each in value.items())
-        return list(value.items()) if whole else None
-
-    return fit_all
-
-
-def _json(value: object) -> str:
-    return json.dumps(value, separators=(",", ":"))
-
-
-_FITS: dict[Kind, Callable[[object], Any]] = {
-    Kind.TEXT: _text,
-    Kind.TRUTH: _truth,
-    Kind.SMALL: _integer(32),
-    Kind.LARGE: _integer(64),
-    Kind.NUMBER: _number,
-    Kind.TIME: time_of,
-    Kind.TEXTS: _texts,
-    Kind.HEADERS: _map(_text),
-    Kind.COUNTS: _map(_integer(64)),
-    Kind.PLACES: _map(_integers),
-    Kind.JSON: _json,
-}
+def _stored(kind: Kind, values: list[Any]) -> list[Any]:
+    """Return the stored forms of the values of a column. Raises ValueError if one of them does not fit."""
+    if kind is Kind.JSON:
+        return [None if value is None else json.dumps(value, separators=(",", ":")) for value in values]
+    if kind is Kind.TIME:
+        times = [time_of(value) for value in values]
+        if any(value is not None and time is None for value, time in zip(values, times, strict=True)):
+            raise ValueError("not a time")
+        return times
+    found = msgspec.convert(values, _TYPES[kind])
+    msgspec.json.encode(found)  # raises ValueError for text that UTF-8 cannot encode
+    return [list(each.items()) if isinstance(each, dict) else each for each in found]
 
 
 def record_batches(columns: Sequence[Column], rows: Iterable[tuple[Row, int]]) -> Iterator[Any]:

@@ -11,9 +11,9 @@ from crawler.base.clock import SteadyClock
 from crawler.inspect.crawl_partitions import crawl_partitions
 from crawler.inspect.crawl_reader import hosts_of, stats_of
 from crawler.inspect.export.beside import file_made_beside, free_file
-from crawler.inspect.export.final_records import final_lines, final_records
 from crawler.inspect.export.last_records import LastRecords
 from crawler.inspect.export.report_page import MARK, Report, report_page
+from crawler.inspect.record_stream import final_lines, final_records
 from crawler.job.history_file import load_history
 from crawler.job.identity import read_identity
 from crawler.job.metrics.history import History

@@ -4,12 +4,14 @@ record."""
 
 from __future__ import annotations
 
+import contextlib
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import BinaryIO, NamedTuple, Self
+from typing import BinaryIO, Self
 
 from crawler.base.kv import Family, Reader
+from crawler.base.settings.parts import OUTPUTS
 from crawler.inspect.job_reader import open_job
 from crawler.job.directory import PAGES
 from crawler.job.output import Record
@@ -22,6 +24,7 @@ from crawler.job.records import (
     decode_aside,
     decode_ends,
     file_in_output,
+    file_number,
     kind_of,
     visit_name,
 )
@@ -37,30 +40,15 @@ def ends_of_outputs(directory: Path) -> dict[int, End]:
         return decode_ends(job.store.get(Family.META, OUTPUT_ENDS))
 
 
-class PartPlace(NamedTuple):
-    """The place of a part: the number of the file, and the offset, length and CRC-32 of its bytes."""
-
-    file: int
-    offset: int
-    length: int
-    crc: int
-
-
-def place_of(position: Position) -> PartPlace:
-    """Return the place of a part in its output."""
-    file, end, length, crc = position
-    return PartPlace(file_in_output(file), end - length, length, crc)
-
-
-Remade = Mapping[tuple[int, int], PartPlace]  # by the kind of the output and the hash of the visit's name
+Remade = Mapping[tuple[int, int], Position]  # by the kind of the output and the hash of the visit's name
 
 
 def remade_parts(store: Reader) -> Remade:
-    """Return the places of parts that were extracted again. Raises JournalError."""
-    found = dict[tuple[int, int], PartPlace]()
+    """Return the positions of parts that were extracted again. Raises JournalError."""
+    found = dict[tuple[int, int], Position]()
     for aside in (decode_aside(value) for _, value in store.rows(Family.ASIDES)):
         for position in aside.positions if aside.is_of_page else ():
-            found[kind_of(position.file), hash(aside.owner)] = place_of(position)
+            found[kind_of(position.file), hash(aside.owner)] = position
     return found
 
 
@@ -83,6 +71,66 @@ _HAS_PART: dict[str, Callable[[Record], bool]] = {
 _REMADE = ("text", "structured")  # outputs whose parts may be extracted again
 
 
+def positions_of(record: Record) -> list[Position]:
+    """Return the positions of a page's parts from its record, without invalid ones."""
+    kept = record.get("kept")
+    found: list[Position] = []
+    for name, at in kept.items() if isinstance(kept, dict) else ():
+        if name not in OUTPUTS or not isinstance(at, list) or len(at) != 4 or not all(type(n) is int for n in at):
+            continue
+        number, offset, length, crc = at
+        if 0 < number < 2**24 and min(offset, length, crc) >= 0 and crc < 2**32:
+            found.append(Position(file_number(OUTPUTS.index(name) + 1, number), offset + length, length, crc))
+    return found
+
+
+def path_of(job: Path, file: int) -> Path | None:
+    """Return the path of the file with that number in positions; None if the number is invalid."""
+    form = FORMS.get(kind_of(file))
+    return None if form is None else form.path(job, file_in_output(file))
+
+
+class PartFiles:
+    """Reads parts of the outputs of a job by their positions. The last file of each output stays open."""
+
+    def __init__(self, job: Path) -> None:
+        self._job = job
+        self._open: dict[int, tuple[int, BinaryIO | None]] = {}  # by kind: number and stream of the last file
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        for _, stream in self._open.values():
+            if stream is not None:
+                stream.close()
+
+    def read(self, position: Position) -> bytes | None:
+        """Return the bytes of a part; None if they are missing or differ from those written. Raises OSError."""
+        kind = kind_of(position.file)
+        if self._open.get(kind, (None, None))[0] != position.file:
+            path, (_, before) = path_of(self._job, position.file), self._open.get(kind, (0, None))
+            if before is not None:
+                before.close()
+            stream: BinaryIO | None = None
+            with contextlib.suppress(FileNotFoundError):
+                stream = None if path is None else open(path, "rb")  # noqa: SIM115  # closed with the reader
+            self._open[kind] = (position.file, stream)
+        stream = self._open[kind][1]
+        if stream is None or position.length > position.end:
+            return None
+        stream.seek(position.end - position.length)
+        data = stream.read(position.length)
+        return data if len(data) == position.length and zlib.crc32(data) == position.crc else None
+
+    def has(self, positions: Sequence[Position]) -> bool:
+        """Return True if all parts are there as written. Raises OSError."""
+        return all(self.read(position) is not None for position in positions)
+
+
 class KeptParts:
     """The parts of one output. ``missing`` counts pages without their part: they were finished without the output, or
     the file was moved away."""
@@ -92,8 +140,7 @@ class KeptParts:
         self._remade = remade
         self._directory = directory
         self._form = _FORMS[name]
-        self._number: int | None = None
-        self._file: BinaryIO | None = None
+        self._files = PartFiles(directory)
         self.missing = 0
 
     def __enter__(self) -> Self:
@@ -104,8 +151,7 @@ class KeptParts:
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._file is not None:
-            self._file.close()
+        self._files.close()
 
     @property
     def in_use(self) -> bool:
@@ -116,39 +162,22 @@ class KeptParts:
     def of(self, record: Record) -> bytes:
         """Return the kept part of the page; empty if there is none, or if its file does not exist. Raises OSError, and
         JournalError if the bytes have changed."""
-        kept = record.get("kept")
-        told = kept.get(self._form.name) if isinstance(kept, dict) else None
-        place = (self._remade or {}).get((self._form.kind, hash(visit_name(record["url"], record["fetched_at"]))))
-        if place is None and told is None:
-            self.missing += _HAS_PART[self._form.name](record)
-            return b""
-        return self.read(place or self._told(record, told))
-
-    def read(self, place: PartPlace) -> bytes:
-        """Return the part at that place; empty if the file does not exist. Raises the same errors as ``of``."""
-        file = self._open(place.file)
-        if file is None:
-            self.missing += 1
-            return b""
-        file.seek(place.offset)
-        data = file.read(place.length)
-        if len(data) != place.length or zlib.crc32(data) != place.crc:
-            raise JournalError(f"{file.name}: offset {place.offset}: not the kept part of a page; run `crawler verify`")
-        return data
-
-    def _told(self, record: Record, told: object) -> PartPlace:
-        """Return the place that a record names. Raises JournalError."""
-        if not isinstance(told, list) or len(told) != 4 or not all(type(each) is int and each >= 0 for each in told):
+        kept, kind = record.get("kept"), self._form.kind
+        position = (self._remade or {}).get((kind, hash(visit_name(record["url"], record["fetched_at"]))))
+        position = position or next((each for each in positions_of(record) if kind_of(each.file) == kind), None)
+        if position is not None:
+            return self.read(position)
+        if isinstance(kept, dict) and self._form.name in kept:
             raise JournalError(f"{PAGES}: the record of {record['url']} lacks the place of its {self._form.name}")
-        return PartPlace(*told)
+        self.missing += _HAS_PART[self._form.name](record)
+        return b""
 
-    def _open(self, number: int) -> BinaryIO | None:
-        if number != self._number:
-            if self._file is not None:
-                self._file.close()
-            try:
-                self._file = open(self._form.path(self._directory, number), "rb")  # noqa: SIM115 (closed at the end)
-            except FileNotFoundError:
-                self._file = None
-            self._number = number
-        return self._file
+    def read(self, position: Position) -> bytes:
+        """Return the part at that position; empty if the file does not exist. Raises the same errors as ``of``."""
+        data = self._files.read(position)
+        if data is None:
+            path, offset = path_of(self._directory, position.file), position.end - position.length
+            if path is not None and path.exists():
+                raise JournalError(f"{path}: offset {offset}: not the kept part of a page; run `crawler verify`")
+            self.missing += 1
+        return data or b""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 
-from crawler.inspect.export.final_records import final_records
+from crawler.inspect.record_stream import final_records
 from crawler.job.output import Record
 from crawler.job.records import Outcome
 from crawler.job.revisit import NOT_MODIFIED

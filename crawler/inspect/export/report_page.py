@@ -2,11 +2,15 @@
 
 It loads no other resources, and its policy forbids all scripts except the one that draws its charts, whatever text the
 page contains. It uses the terms of the dashboard.
+
+Text is escaped by construction: only values returned by ``element`` and ``joined`` are markup. Titles, URLs and
+messages come from the web: characters that are not printable, or that change the direction of text, are escaped.
 """
 
 from __future__ import annotations
 
 import hashlib
+import html
 import json
 import re
 from base64 import b64encode
@@ -19,14 +23,16 @@ from typing import Any, NamedTuple
 from msgspec import Struct
 
 from crawler.base.figures import count, counted, duration, size
-from crawler.inspect.export.markup import Child, Markup, element, joined
+from crawler.base.printable import printable
 from crawler.job.metrics.sentences import need_browser, trust
-from crawler.job.survey.survey import BROKEN_KINDS, COLUMNS, Survey
+from crawler.job.records import Outcome
+from crawler.job.survey.survey import BROKEN_KINDS, COLUMNS, Row, Survey
 from crawler.job.survey.top_rows import TopRows
 from crawler.url.scope.bounds import OF_PAGES
 
 MARK = "<!-- a report by crawler -->"  # identifies earlier reports
 _LEAST = 0.7  # minimum width of a bar, in percent
+_LISTED = 40  # broken URLs of each kind
 _SHOWN = 20  # rows for statuses, types and reasons
 _PARTS = ("good", "broken", "not-fetched")  # CSS classes of the parts of a bar
 _OWN = Path(__file__).parent
@@ -39,6 +45,44 @@ _CHART_NAMES = {
     "failures": "Failures by kind",
     "memory": "Memory",
 }
+
+_VOID = frozenset({"meta"})
+
+
+class Markup(str):
+    """Text that is already HTML."""
+
+    __slots__ = ()
+
+
+Child = str | int | None
+
+
+def _text_of(value: Child) -> Markup:
+    """Return the HTML of a value: markup unchanged, text escaped, nothing for None, numbers with commas."""
+    if value is None:
+        return Markup()
+    if isinstance(value, Markup):
+        return value
+    return Markup(html.escape(f"{value:,}" if isinstance(value, int) else printable(value)))
+
+
+def element(tag: str, /, *children: Child, **attributes: str | int | float | None) -> Markup:
+    """Return an element. In an attribute's name, a trailing ``_`` is dropped and others become hyphens; the value None
+    omits it."""
+    given = "".join(
+        f' {key.rstrip("_").replace("_", "-")}="{html.escape(printable(str(value)))}"'
+        for key, value in attributes.items()
+        if value is not None
+    )
+    if tag in _VOID:
+        return Markup(f"<{tag}{given}>")
+    return Markup(f"<{tag}{given}>{joined(*children)}</{tag}>")
+
+
+def joined(*children: Child) -> Markup:
+    """Return the concatenated HTML of the children."""
+    return Markup("".join(map(_text_of, children)))
 
 
 class Report(Struct, frozen=True):
@@ -177,11 +221,22 @@ def _broken(survey: Survey) -> Section:
         return Section("broken", "Broken links", element("p", "No link is broken."), True)
     said = (
         f"{counted(total, 'URL')} answered with a status of 400 or higher, or with a soft 404; {count(failed)} gave no "
-        "complete response. "
+        "complete response."
     )
-    commands = element("code", "crawler check"), element("code", "crawler sql")
-    ways = ("To list broken links with the pages that have them, run ", commands[0], "; to query all records, ")
-    return Section("broken", "Broken links", element("p", said, *ways, commands[1], "."), True)
+    wrong = [row for rows in survey.wrong.values() for row in list(rows.values())[-_LISTED:]]
+    listed = _table("Broken links", ("URL", "answer"), [_wrong(row) for row in sorted(wrong, key=_by_answer)])
+    some = f"The newest {_LISTED} of each kind are listed. " if len(wrong) < total + failed else ""
+    ways = element("p", some, "All pages with a broken link: ", element("code", "crawler check"), ".", class_="quiet")
+    return Section("broken", "Broken links", joined(element("p", said), listed, ways), True)
+
+
+def _by_answer(row: Row) -> tuple[Any, ...]:
+    return (row.outcome == Outcome.FAILED, row.status or 0, row.words, row.via or "", row.url)
+
+
+def _wrong(row: Row) -> Sequence[Child]:
+    answer = " ".join(filter(None, (str(row.status or ""), row.words.partition(":")[0])))
+    return (joined(row.url, element("div", f"on {row.via}" if row.via else "a seed", class_="quiet")), answer)
 
 
 def _outcomes(survey: Survey) -> list[Bar]:

@@ -15,10 +15,10 @@ from typing import Any
 
 from crawler.inspect.crawl_partitions import Partition, crawl_partitions
 from crawler.inspect.export.columns import HOSTS, LINKS, PAGES, STRUCTURED, TEXT, Column, Kind, Row, record_batches
-from crawler.inspect.export.final_records import final_records
 from crawler.inspect.export.kept_parts import KeptParts
 from crawler.inspect.export.refused import Purposes, refused
 from crawler.inspect.job_view import JobView
+from crawler.inspect.record_stream import final_records
 from crawler.job.identity import read_identity
 from crawler.job.output import Record
 from crawler.url.urls.host_key import host_key

@@ -9,19 +9,17 @@ from __future__ import annotations
 import os
 import re
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
-
-from msgspec import Struct, field
 
 from crawler.base.settings.parts import OUTPUTS
 from crawler.inspect.crawl_partitions import Partition, crawl_partitions
 from crawler.inspect.export.beside import ExportError, SourceError, file_made_beside, free_file
-from crawler.inspect.export.final_records import final_records
 from crawler.inspect.export.kept_parts import ends_of_outputs
 from crawler.inspect.export.sorted_lines import SortedLines
 from crawler.inspect.export.wacz import ArchivedPage, WaczWriter, WarcFile, is_package
+from crawler.inspect.record_stream import final_records
 from crawler.job.job_lock import lock_holder
 from crawler.job.output import Record
 from crawler.job.output.outputs import FORMS
@@ -52,72 +50,26 @@ class Packed(NamedTuple):
     size: int  # bytes of OUT
 
 
-class _Survey(Struct):
-    """The archive according to the records of a job: where each file ends, by its number. ``naming`` returns the name
-    of a file in the index."""
-
-    job: Path
-    naming: Callable[[Path], str]
-    ends: dict[int, int] = field(default_factory=dict)
-
-    def add(self, record: Record) -> bool:
-        """Record where the archive has the response for a URL. Returns True if it has one."""
-        kept: Any = record.get("kept")
-        place = kept.get("warc") if isinstance(kept, dict) else None
-        if place is None:
-            return False
-        number, start, length, _ = place
-        self.ends[number] = max(self.ends.get(number, 0), start + length)
-        return True
-
-    def add_end(self) -> None:
-        """Record the end of the archive of a job that is not running: after the last page may be the robots.txt of a
-        host without archived pages. In a running job, this may still be undone."""
-        if lock_holder(self.job) is not None:
-            return
-        end = ends_of_outputs(self.job).get(WARC)
-        if end is not None and end.offset:
-            number = file_in_output(end.file)
-            self.ends[number] = max(self.ends.get(number, 0), end.offset)
-
-    def files(self) -> list[WarcFile]:
-        """Return the files in order. Raises SourceError if one is missing."""
-        self.add_end()
-        form, last, found = FORMS[WARC], max(self.ends, default=0), list[WarcFile]()
-        for number in sorted({*form.numbers(self.job), *self.ends} if self.ends else ()):
-            path = form.path(self.job, number)
-            if not path.exists():
-                raise SourceError(f"{path} is missing: put it back")
-            if number <= last:
-                end = self.ends[number] if number == last else path.stat().st_size
-                found.append(WarcFile(path, end, self.naming(path)))
-        return found
-
-
 class _Source:
     """The archive of a job, or those of a crawl's partitions one after another."""
 
     def __init__(self, directory: Path, *, in_package: bool) -> None:
         """In a package, all files are in one directory; with an index, they stay in their places. Raises JobError."""
         self._directory = directory
-        self._partitions = found = crawl_partitions(directory).found
-
-        def naming(partition: Partition) -> Callable[[Path], str]:
-            if not partition.of_crawl:
-                return lambda path: path.name
-            if in_package:
-                return lambda path: f"{partition.number:02}-{path.name}"
-            return lambda path: str(path.relative_to(directory))
-
-        self._surveys = [_Survey(each.directory, naming(each)) for each in found]
+        self._in_package = in_package
+        # With the end of each WARC file by its number, according to the records read.
+        self._partitions = [(each, dict[int, int]()) for each in crawl_partitions(directory).found]
         self.pages = 0
 
     def records(self) -> Iterator[Record]:
         """Yield the records of URLs whose responses are in the archive. All must be read before the files."""
-        for partition, survey in zip(self._partitions, self._surveys, strict=True):
+        for partition, ends in self._partitions:
             with partition.named():
                 for record, _ in final_records(partition.directory):
-                    if survey.add(record):
+                    kept: Any = record.get("kept")
+                    if isinstance(kept, dict) and "warc" in kept:
+                        number, start, length, _ = kept["warc"]
+                        ends[number] = max(ends.get(number, 0), start + length)
                         yield record
 
     def archived_pages(self) -> Iterator[ArchivedPage]:
@@ -131,10 +83,34 @@ class _Source:
 
     def files(self) -> list[WarcFile]:
         """Return the files in order. Raises ExportError if there are none, SourceError if one is missing."""
-        found = [file for survey in self._surveys for file in survey.files()]
+        found = [file for partition, ends in self._partitions for file in self._files(partition, ends)]
         if not found:
             raise ExportError(f"{self._directory} has no web archive: add --output warc to keep one")
         return found
+
+    def _files(self, partition: Partition, ends: dict[int, int]) -> Iterator[WarcFile]:
+        job, form = partition.directory, FORMS[WARC]
+        # After the last page may be the robots.txt of a host without archived pages. In a running job, this may still
+        # be undone.
+        end = None if lock_holder(job) is not None else ends_of_outputs(job).get(WARC)
+        if end is not None and end.offset:
+            number = file_in_output(end.file)
+            ends[number] = max(ends.get(number, 0), end.offset)
+        last = max(ends, default=0)
+        for number in sorted({*form.numbers(job), *ends} if ends else ()):
+            path = form.path(job, number)
+            if not path.exists():
+                raise SourceError(f"{path} is missing: put it back")
+            if number <= last:
+                yield WarcFile(
+                    path, ends[number] if number == last else path.stat().st_size, self._name(partition, path)
+                )
+
+    def _name(self, partition: Partition, path: Path) -> str:
+        """Return the name of a file in the index."""
+        if not partition.of_crawl:
+            return path.name
+        return f"{partition.number:02}-{path.name}" if self._in_package else str(path.relative_to(self._directory))
 
 
 # A line of an index written by this program, recognised by its file name.

@@ -1,13 +1,14 @@
-"""The problems found in a job, as values with sentences for users."""
+"""The problems found in a job, and the changes made by a repair, as values with sentences for users."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from enum import StrEnum
 from typing import Any, Self
 
 from msgspec import Struct, field
 
+from crawler.base.figures import counted
 from crawler.base.kv import Family
 
 Detail = str | int | None
@@ -23,6 +24,18 @@ class Worded(StrEnum):
         made = str.__new__(cls, name)
         made._value_, made.words = name, words
         return made
+
+    def filled(self, details: Mapping[str, object]) -> str:
+        """Return the sentence with these details."""
+        known = {name: "missing" if value is None else value for name, value in details.items()}
+        return self.words.format(**{k: _Quantity(v) if isinstance(v, int) else v for k, v in known.items()})
+
+
+class _Quantity(int):
+    """A number that is formatted with the noun in its format, if any."""
+
+    def __format__(self, noun: str) -> str:
+        return counted(self, noun) if noun else str(int(self))
 
 
 class Kind(Worded):
@@ -156,6 +169,14 @@ class Severity(StrEnum):
     SELF_HEALING = "self-healing"
 
 
+_NAMES_FILE = (  # the error names the file
+    Kind.UNREADABLE,
+    Kind.RUN_SETTINGS_DAMAGED,
+    Kind.COMMAND_DAMAGED,
+    Kind.HISTORY_DAMAGED,
+    Kind.MARKDOWN_DAMAGED,
+)
+_DIRECTORIES = frozenset({"store", "seen", "inbox", "bodies"})
 _DISAGREES = frozenset(list(Kind)[list(Kind).index(Kind.ADMITTED_NOT_SEEN) :])
 
 
@@ -186,7 +207,88 @@ class Finding(Struct, frozen=True):
             **self.details,
         }
 
+    @property
+    def is_fault(self) -> bool:
+        """True if the user must do something about the finding."""
+        return self.severity is not Severity.SELF_HEALING
 
-def is_fault(finding: Finding) -> bool:
-    """Return True if the user must do something about the finding."""
-    return finding.severity is not Severity.SELF_HEALING
+    @property
+    def text(self) -> str:
+        """One line about the finding."""
+        text = self._text()
+        if self.is_fault or self.kind is Kind.OUTPUT_LOST:  # a person may have deleted it
+            return text
+        return f"{text} (left by a power loss; the next run repairs it)"
+
+    def _text(self) -> str:
+        details: dict[str, object] = {"what": "the next run" if self.mends else "`crawler repair`", **self.details}
+        if self.key is not None:
+            details = {"number": int.from_bytes(self.key, "big"), **details, "key": repr(self.key)}
+        text = self.kind.filled(details)
+        if self.kind in _NAMES_FILE:
+            return text
+        if self.kind is Kind.LOG_DAMAGED:
+            return f"{self.place}/{text}"
+        return f"{self.place}/: {text}" if self.place in _DIRECTORIES else f"{self.place}: {text}"
+
+
+class Done(Worded):
+    """A change made by a repair. The names are part of ``repair --json``: a name never changes its meaning."""
+
+    LOG_DAMAGED = "log-damaged", "store/{error}"
+    STORE_REPAIRED = (
+        "store-repaired",
+        "store/: {error}: read a repaired copy of it; a backup may have the data missing there",
+    )
+    STORE_LOST = "store-lost", "store/ is unreadable: {error}: a backup may still have the data"
+    CRAWL_RESTARTED = (
+        "crawl-restarted",
+        "store/ is empty: moved the records away; the crawl starts over, unless you restore a backup",
+    )
+    SETTINGS_REBUILT = "settings-rebuilt", "rebuilt job.json from the copy in store/"
+    SECRET_RESTORED = "secret-restored", "restored the secret of the seen-set from {source}"
+    SECRET_LOST = "secret-lost", "the secret of the seen-set is lost: rebuilding journal and seen-set with a new one"
+    FILE_REMOVED = "file-removed", "{file}: {error}: moved it away; it will be recreated"
+    BATCH_REMOVED = "batch-removed", "inbox/: {error}: kept it as {kept_as}"
+    ROWS_REMOVED = "rows-removed", "left out {count:damaged row} of the family {family}"
+    COUNTERS_LOST = "counters-lost", "recounted the lost counters; those of links, retries and duplicates restart at 0"
+    LEDGER_COUNTS_LOST = "ledger-counts-lost", "the counts of the ledger are lost and restart at 0"
+    URLS_PENDING_AGAIN = "urls-pending-again", "requeued {count:finished URL} without a complete record"
+    URLS_FORGOTTEN = (
+        "urls-forgotten",
+        "forgot {count:admitted URL} without an address; each is fetched when a link to it is found",
+    )
+    LINES_REMOVED = (
+        "lines-removed",
+        "pages.jsonl: removed {removed:damaged, unfinished or pending line} and kept {kept}",
+    )
+    OUTPUT_REWRITTEN = (
+        "output-rewritten",
+        "{output}/: copied the parts of kept records to new files, and moved {files:file} away",
+    )
+    BODIES_MOVED = "bodies-moved", "bodies/: moved {count:damaged file} away"
+    ASIDES_REMOVED = (
+        "asides-removed",
+        "removed {count:part} missing from an output: robots.txt files are fetched again, and `crawler text` recreates "
+        "its own",
+    )
+    REBUILT = "rebuilt", "rebuilt queues, journal, counters and seen-set: {pending:pending URL}, {finished:record}"
+    QUARANTINED = "quarantined", "kept the replaced files in {directory}/"
+
+
+class Change(Struct, frozen=True):
+    """One change made by a repair."""
+
+    done: Done
+    details: dict[str, Detail]
+
+    def as_json(self) -> dict[str, Any]:
+        return {"done": self.done.value, **self.details}
+
+    @property
+    def text(self) -> str:
+        """One line about the change."""
+        return self.done.filled(self.details)
+
+
+Tell = Callable[[Change], None]

@@ -29,8 +29,9 @@ from crawler.frontier.revisits import due_key, split_due_key
 from crawler.frontier.traps.copies import check_content
 from crawler.frontier.traps.soft404 import check_soft404
 from crawler.frontier.traps.traps import check_row
+from crawler.inspect.export.kept_parts import path_of, positions_of
 from crawler.inspect.integrity.finding import Detail, Finding, Kind
-from crawler.inspect.integrity.part_reader import PartReader, path_of, positions_of
+from crawler.inspect.integrity.part_reader import PartReader
 from crawler.job.digest_sum import DigestSum
 from crawler.job.directory import PAGES, STORE
 from crawler.job.division import DESCENT, Descent, read_descent

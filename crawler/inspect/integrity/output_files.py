@@ -12,11 +12,11 @@ from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 
-from crawler.base.disk import Disk
+from crawler.base.disk import Disk, make_private_directory
 from crawler.base.kv import Batch, Family, Reader
 from crawler.base.settings.parts import OUTPUTS
-from crawler.inspect.integrity.part_reader import PartReader, path_of, positions_of
-from crawler.inspect.integrity.quarantine import Quarantine
+from crawler.inspect.export.kept_parts import path_of, positions_of
+from crawler.inspect.integrity.part_reader import PartReader
 from crawler.job.output import record_of
 from crawler.job.output.appended_file import AppendedFile
 from crawler.job.output.outputs import FORMS, empty
@@ -35,7 +35,33 @@ from crawler.job.records import (
 )
 from crawler.job.transaction import OUTPUT_ENDS
 
+PREFIX = "damaged-"
 _FILE_SIZE = 2**30
+
+
+class Quarantine:
+    """Keeps everything that a repair replaces, so that nothing is destroyed: ``DIR/damaged-N`` with the first free
+    number, which is created on first use."""
+
+    def __init__(self, job: Path, disk: Disk) -> None:
+        self._job = job
+        self._disk = disk
+        taken = [int(name) for path in job.glob(f"{PREFIX}*") if (name := path.name[len(PREFIX) :]).isdecimal()]
+        self.path = job / f"{PREFIX}{max(taken, default=0) + 1}"
+
+    def made(self) -> Path:
+        """Create the directory if needed and return it. Raises OSError."""
+        if not self.path.is_dir():
+            make_private_directory(self.path)
+            self._disk.sync_directory(self._job)
+        return self.path
+
+    def move(self, path: Path) -> None:
+        """Move a file or directory of the job there, under its name. Raises OSError."""
+        self._disk.move(path, self.made() / path.name)
+        # Sync the new name first: with neither name on disk, it would be lost.
+        self._disk.sync_directory(self.path)
+        self._disk.sync_directory(path.parent)
 
 
 class OutputFiles:
@@ -111,7 +137,7 @@ class OutputFiles:
         for kind, file in self._new.items():
             self._ends[kind] = End(file.number, file.end)
         if self._ends:
-            batch.put(Family.META, OUTPUT_ENDS, encode_ends(self._ends.values()))
+            batch.put(Family.META, OUTPUT_ENDS, encode_ends(list(self._ends.values())))
 
     def move_away(self) -> None:
         """Move unreferenced files to the quarantine. Raises OSError."""

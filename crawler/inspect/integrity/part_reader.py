@@ -1,41 +1,19 @@
-"""Compares outputs besides ``pages.jsonl`` with the records and the journal."""
+"""Checks the files of records as files, and compares the other outputs with the records and the journal."""
 
 from __future__ import annotations
 
-import contextlib
-import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
-from types import TracebackType
-from typing import BinaryIO
 
 from msgspec import Struct
 
 from crawler.base.settings.parts import OUTPUTS
+from crawler.inspect.export.kept_parts import PartFiles, path_of
 from crawler.inspect.integrity.finding import Detail, Finding, Kind
 from crawler.job.output import Record
 from crawler.job.output.body_files import DIRECTORY, body_of, is_whole
-from crawler.job.output.outputs import FORMS
-from crawler.job.records import Position, file_in_output, file_number, kind_of
-
-
-def positions_of(record: Record) -> list[Position]:
-    """Return the positions of a page's parts from its record, without invalid ones."""
-    kept = record.get("kept")
-    found: list[Position] = []
-    for name, at in kept.items() if isinstance(kept, dict) else ():
-        if name not in OUTPUTS or not isinstance(at, list) or len(at) != 4 or not all(type(n) is int for n in at):
-            continue
-        number, offset, length, crc = at
-        if 0 < number < 2**24 and min(offset, length, crc) >= 0 and crc < 2**32:
-            found.append(Position(file_number(OUTPUTS.index(name) + 1, number), offset + length, length, crc))
-    return found
-
-
-def path_of(job: Path, file: int) -> Path | None:
-    """Return the path of the file with that number in positions; None if the number is invalid."""
-    form = FORMS.get(kind_of(file))
-    return None if form is None else form.path(job, file_in_output(file))
+from crawler.job.output.record_text import Fault, FileFault, file_faults
+from crawler.job.records import Position, kind_of
 
 
 class _Lost(Struct):
@@ -49,49 +27,16 @@ class _Lost(Struct):
 _KNOWN_MOST = 65_536  # files of bodies whose state is cached
 
 
-class PartReader:
+class PartReader(PartFiles):
     """Reads the outputs of a job, and records missing parts."""
 
     def __init__(self, job: Path) -> None:
-        self._job = job
-        self._open: dict[int, tuple[int, BinaryIO | None]] = {}  # by kind: number and stream of the last file
+        super().__init__(job)
         self._lost: dict[int, _Lost] = {}  # by file
         self._bodies: dict[str, bool] = {}  # whether each of the bodies checked last is intact
         self._missed: tuple[str, str] | None = None  # the first missing or damaged body, and the URL of its record
         self._missing = 0  # records with such bodies
         self.bodies_lost = set[str]()  # names of all such bodies
-
-    def __enter__(self) -> PartReader:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        for _, stream in self._open.values():
-            if stream is not None:
-                stream.close()
-
-    def read(self, position: Position) -> bytes | None:
-        """Return the bytes of a part; None if they are missing or differ from those written. Raises OSError."""
-        kind = kind_of(position.file)
-        if self._open.get(kind, (None, None))[0] != position.file:
-            path, (_, before) = path_of(self._job, position.file), self._open.get(kind, (0, None))
-            if before is not None:
-                before.close()
-            stream: BinaryIO | None = None
-            with contextlib.suppress(FileNotFoundError):
-                stream = None if path is None else open(path, "rb")  # noqa: SIM115  # closed with the reader
-            self._open[kind] = (position.file, stream)
-        stream = self._open[kind][1]
-        if stream is None or position.length > position.end:
-            return None
-        stream.seek(position.end - position.length)
-        data = stream.read(position.length)
-        return data if len(data) == position.length and zlib.crc32(data) == position.crc else None
-
-    def has(self, positions: Sequence[Position]) -> bool:
-        """Return True if all parts are there as written. Raises OSError."""
-        return all(self.read(position) is not None for position in positions)
 
     def holds(self, position: Position, owner: str) -> bool:
         """Return True if the part of ``owner``, a URL, host or visit, is there as written. Raises OSError."""
@@ -131,3 +76,32 @@ class PartReader:
                 Kind.BODIES_LOST, DIRECTORY, {"file": name, "of": owner, "bodies": self._missing}, mends=mends
             )
         self._missed, self._missing = None, 0
+
+
+MOVED = frozenset({Kind.FILE_LOST, Kind.FILE_CUT})  # faults that change the offsets of later records
+_KINDS = {
+    Fault.LOST: Kind.FILE_LOST,
+    Fault.CUT: Kind.FILE_CUT,
+    Fault.FRAME: Kind.FRAME_DAMAGED,
+    Fault.TABLE: Kind.TABLE_LOST,
+}
+
+
+def file_findings(pages: Path) -> Iterator[Finding]:
+    """Yield the faults of the files. Raises OSError."""
+    for each in file_faults(pages):
+        yield Finding(_KINDS[each.fault], each.path.name, _details(each))
+
+
+def _details(fault: FileFault) -> dict[str, Detail]:
+    match fault.fault:
+        case Fault.CUT:
+            return {"offset": fault.offset}
+        case Fault.FRAME:
+            return {"offset": fault.offset, "bytes": fault.size}
+    return {}
+
+
+def is_broken(pages: Path) -> bool:
+    """True if records are unreadable. Raises OSError."""
+    return next(file_faults(pages), None) is not None

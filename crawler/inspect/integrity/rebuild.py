@@ -36,13 +36,10 @@ from crawler.frontier.order import Order, slot_of
 from crawler.frontier.page import pack_page, unpack_page
 from crawler.frontier.request_outcome import HostResult
 from crawler.frontier.revisits import due_key
-from crawler.inspect.integrity.change import Change, Done, Tell
-from crawler.inspect.integrity.finding import Detail
+from crawler.inspect.integrity.finding import Change, Detail, Done, Tell
 from crawler.inspect.integrity.inventory import Inventory, OutputTally, Queue, Source
-from crawler.inspect.integrity.output_files import OutputFiles
-from crawler.inspect.integrity.part_reader import PartReader
-from crawler.inspect.integrity.quarantine import Quarantine
-from crawler.inspect.integrity.record_files import is_broken
+from crawler.inspect.integrity.output_files import OutputFiles, Quarantine
+from crawler.inspect.integrity.part_reader import PartReader, is_broken
 from crawler.inspect.integrity.url_marks import (
     Belief,
     Digests,

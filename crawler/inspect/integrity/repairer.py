@@ -8,13 +8,19 @@
 
 Everything replaced is moved to ``DIR/damaged-N``. The damaged store is not changed until the new one is complete; after
 that, an interrupted repair is completed by the next one.
+
+A crawl is repaired partition by partition. Two problems are reported but not repaired: a missing partition, as its URLs
+are stored nowhere else, and URLs that belong to another partition. The latter comes from directories that were moved by
+hand, which a run refuses; moving them back is better than crawling part of the web again.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
+from collections.abc import Callable
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 
 from msgspec import Struct
@@ -24,13 +30,16 @@ from crawler.base.kv import Family
 from crawler.base.settings.load import SettingsError, settings_from
 from crawler.base.settings.parts import SeenSettings, Settings
 from crawler.frontier.order import Order
-from crawler.inspect.integrity.change import Change, Done, Tell
-from crawler.inspect.integrity.finding import Detail, Finding
-from crawler.inspect.integrity.quarantine import Quarantine
+from crawler.inspect.crawl_partitions import Partition, holds_crawl, whole_job
+from crawler.inspect.integrity.crawl_verifier import verify_places
+from crawler.inspect.integrity.finding import Change, Detail, Done, Finding, Tell
+from crawler.inspect.integrity.output_files import Quarantine
 from crawler.inspect.integrity.rebuild import WHOLE, Rebuild, RepairContext, place_whole
 from crawler.inspect.integrity.verifier import unreadable, verify_job
 from crawler.job.checkpoint.envelope import EnvelopeError, UnknownVersionError, fault_of
 from crawler.job.checkpoint.generations import KEPT, Generations
+from crawler.job.crawl_at_rest import at_rest
+from crawler.job.crawl_file import CrawlFile, check_any_here, partition_directory, partitions_gone, read_crawl_file
 from crawler.job.directory import (
     IDENTITY,
     PAGES,
@@ -73,6 +82,8 @@ from crawler.seen.filters import FilterError, KeyHash
 
 _SCRATCH = "store.scratch"  # copy of the damaged store, for reading
 _PART = "store.part"  # the new store while it is written
+
+Left = list[tuple[Partition, Finding]]
 
 
 class Repaired(Struct, frozen=True):
@@ -141,6 +152,38 @@ def _check_repairable(directory: Path) -> None:
             raise JobError(f"{directory}: {error}") from error
         except (EnvelopeError, OSError):
             pass  # repaired later
+
+
+def repair_crawl(directory: Path, now: float, tell: Callable[[Partition, Change], None]) -> tuple[list[Repaired], Left]:
+    """Repair the job, or each partition. Returns the results, and the remaining findings with their partitions.
+    ``tell`` is called with each change. Raises the exceptions of ``repair_job``; JobError also if the crawl is running,
+    before anything is changed."""
+    crawl = read_crawl_file(directory) if holds_crawl(directory) else None
+    done, left = list[Repaired](), Left()
+    with at_rest(directory):
+        there = [whole_job(directory)] if crawl is None else _there(directory, crawl)
+        for partition in there:
+            with partition.named():
+                repaired = repair_job(partition.directory, now, partial(tell, partition))
+            done.append(repaired)
+            left += [(partition, finding) for finding in repaired.left]
+        if crawl is not None:
+            left += verify_places(directory, crawl.placement, there)
+    return done, left
+
+
+def _there(directory: Path, crawl: CrawlFile) -> list[Partition]:
+    """Return the partitions with a directory, including those that no longer contain the files of a job. Raises
+    JobError."""
+    gone = set(partitions_gone(directory))
+    found = [(number, partition_directory(directory, number)) for number in range(crawl.partitions)]
+    there = [
+        Partition(number, place)
+        for number, place in found
+        if place.is_dir() and (place not in gone or any(place.iterdir()))
+    ]
+    check_any_here(directory, len(there))
+    return there
 
 
 class _Repair:

@@ -13,7 +13,7 @@ from crawler.base.settings.load import SettingsError
 from crawler.frontier.entry import Entry, EntryError, decode_entry
 from crawler.inspect.integrity.finding import Detail, Finding, Kind
 from crawler.inspect.integrity.inventory import Inventory, Source
-from crawler.inspect.integrity.record_files import MOVED, file_findings
+from crawler.inspect.integrity.part_reader import MOVED, file_findings
 from crawler.inspect.job_reader import OpenJob, open_job
 from crawler.job.checkpoint.envelope import EnvelopeError, fault_of
 from crawler.job.directory import IDENTITY, PAGES, SEEN, STORE, JobError

@@ -29,7 +29,7 @@ _LASTING = CANNOT_LINK | {
     errno.EEXIST,
     errno.EINVAL,
     errno.EISDIR,
-    errno.EKEYEXPIRED,
+    getattr(errno, "EKEYEXPIRED", errno.EACCES),  # of Linux
     errno.ELOOP,
     errno.ENAMETOOLONG,
     errno.ENOTDIR,

@@ -18,13 +18,19 @@ from __future__ import annotations
 import re
 from typing import Any, TypeVar
 
-from msgspec import Struct, ValidationError, convert, to_builtins
+from msgspec import Struct, to_builtins
 from msgspec.structs import replace
 
 from crawler import __version__
 from crawler.base import entropy
 from crawler.job.bucket.objects import BucketError, Objects
-from crawler.job.checkpoint.envelope import EnvelopeError, UnknownVersionError, decode_envelope, encode_envelope
+from crawler.job.checkpoint.envelope import (
+    EnvelopeError,
+    UnknownVersionError,
+    content_of,
+    decode_envelope,
+    encode_envelope,
+)
 from crawler.job.crawl_file import CrawlFile, decode_crawl, encode_crawl
 from crawler.job.steps.seal import Sealing
 from crawler.job.steps.step_codec import Mark
@@ -193,11 +199,10 @@ def encode(kind: str, content: Struct) -> bytes:
 def decode(kind: str, data: bytes, of: type[T], name: str) -> T:
     """Decode an envelope. ``name``: how messages refer to the object. Raises BucketError."""
     try:
-        content: dict[str, Any] = decode_envelope(data, f"{MAGIC}-{kind}", VERSION, name)
-        return convert(content, of)
+        return content_of(decode_envelope(data, f"{MAGIC}-{kind}", VERSION, name), of, name)
     except UnknownVersionError as error:
         raise BucketError(f"{error}: use the program that wrote it") from error
-    except (EnvelopeError, ValidationError) as error:
+    except EnvelopeError as error:
         raise BucketError(f"{name} is damaged, or not an object of a crawl: {error}") from error
 
 

@@ -20,9 +20,8 @@ import os
 import socket
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
-from msgspec import Struct, ValidationError, convert, to_builtins
+from msgspec import Struct, to_builtins
 from msgspec.structs import replace
 
 from crawler.base import entropy
@@ -44,7 +43,7 @@ from crawler.job.bucket.layout import (
 from crawler.job.bucket.log_objects import Log, steps_after
 from crawler.job.bucket.objects import BucketError, Objects, check_objects, put_own
 from crawler.job.bucket.restoration import fetch, follow, place_restored
-from crawler.job.checkpoint.envelope import EnvelopeError, decode_envelope, encode_envelope, read_bounded
+from crawler.job.checkpoint.envelope import EnvelopeError, content_of, encode_envelope, read_envelope
 from crawler.job.crawl_file import holds_crawl, return_to_partition
 from crawler.job.directory import BUCKET, RESTORING, JobError, holds_job, make_directory
 from crawler.job.follower import GapError
@@ -86,12 +85,11 @@ def read_here(directory: Path) -> Here | None:
     """Read in which bucket the directory's crawl lives; None if in none. Raises JobError, OSError."""
     path = directory / BUCKET
     try:
-        content: dict[str, Any] = decode_envelope(read_bounded(path, str(path)), MAGIC, VERSION, str(path))
-        return convert(content, Here)
+        return content_of(read_envelope(path, MAGIC, VERSION, str(path)), Here, str(path))
     except (FileNotFoundError, NotADirectoryError):
         return None
-    except (EnvelopeError, ValidationError) as error:
-        raise JobError(f"{path}: {error}") from error
+    except EnvelopeError as error:
+        raise JobError(str(error)) from error
 
 
 def write_here(disk: Disk, directory: Path, here: Here) -> None:

@@ -31,9 +31,8 @@ from crawler.job.bucket.objects import BucketError, Objects, put_own
 from crawler.job.bucket.pieces import PIECE, RELIED_ON, Pieces
 from crawler.job.directory import BROKEN_OFF, PAGES, STORE
 from crawler.job.output.body_files import body_in
-from crawler.job.output.jsonl import lines_of
 from crawler.job.output.outputs import FORMS
-from crawler.job.output.record_text import open_text, text_size
+from crawler.job.output.record_text import lines_of, open_text, text_size
 from crawler.job.records import body_name, decode_done, decode_ends, file_number
 from crawler.job.recovery import REPAIRING, stored_counters, stored_end
 from crawler.job.snapshot import remove_tree

@@ -14,14 +14,16 @@ import os
 import stat
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import mmh3
+import msgspec
 
 from crawler.base.faults import UserFault
 
 MOST_BYTES = 64 * 2**20  # far more than the program writes: the largest are inbox files, of at most 10,000 URLs
 _HEAD_MAX = 200  # bytes; a longer first line is not a head
+T = TypeVar("T")
 
 
 class EnvelopeError(ValueError):
@@ -41,6 +43,16 @@ def encode_envelope(magic: str, version: int, content: dict[str, Any]) -> bytes:
 def read_envelope(path: Path, magic: str, version: int, name: str) -> dict[str, Any]:
     """Return the content of a file. Raises OSError and the exceptions of ``decode_envelope``."""
     return decode_envelope(read_bounded(path, name), magic, version, name)
+
+
+def content_of(
+    content: dict[str, Any], kind: type[T], name: str, dec_hook: Callable[[type, Any], Any] | None = None
+) -> T:
+    """Return the content of an envelope as a value of a type; ``dec_hook`` as in msgspec. Raises EnvelopeError."""
+    try:
+        return msgspec.convert(content, kind, dec_hook=dec_hook)
+    except msgspec.ValidationError as error:
+        raise EnvelopeError(f"{name}: {error}") from error
 
 
 def fault_of(read: Callable[[Path], object], directory: Path) -> str | None:

@@ -25,15 +25,16 @@ import stat
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from msgspec import Struct
-from msgspec.structs import asdict, replace
+from msgspec import Meta, Struct, to_builtins
+from msgspec.structs import replace
 
 from crawler.base.disk import Appender, Disk, failpoint, replace_file
 from crawler.job.checkpoint.envelope import (
     EnvelopeError,
     UnknownVersionError,
+    content_of,
     encode_envelope,
     read_envelope,
 )
@@ -44,18 +45,17 @@ VERSION = 2
 KEPT = 2  # generations: if one is damaged, its predecessor is used
 _PREFIX = "generation-"
 _DAMAGED = "damaged-"
-_SEGMENT_FILE = re.compile(r"[\w-][\w.-]*\.g[0-9]{6,}", re.ASCII)
+_SEGMENT_FILE = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]*\.g[0-9]{6,}")
 _MANIFEST_FILE = re.compile(r"generation-([0-9]{6,})(?:\.part)?", re.ASCII)
-_CHECKSUM = re.compile(r"[0-9a-f]{32}")
 
 
-class SegmentFile(Struct, frozen=True):
+class SegmentFile(Struct, frozen=True, forbid_unknown_fields=True):
     """A segment in a manifest; ``size`` is the length of the file in bytes."""
 
     name: str
-    file: str
+    file: Annotated[str, Meta(pattern=rf"\A{_SEGMENT_FILE.pattern}\Z")]  # in the same directory
     size: int
-    checksum: str
+    checksum: Annotated[str, Meta(pattern=r"\A[0-9a-f]{32}\Z")]
     sealed: bool
 
 
@@ -124,27 +124,12 @@ class Generations:
     def read_manifest(self, generation: int) -> Manifest:
         """Return the manifest of a generation. Raises EnvelopeError, OSError."""
         name = manifest_name(generation)
-        content = read_envelope(self.directory / name, MAGIC, VERSION, name)
-        try:
-            manifest = Manifest(
-                generation=int(content["generation"]),
-                sequence=int(content["sequence"]),
-                seen_sequence=int(content["seen_sequence"]),
-                written_at=float(content["written_at"]),
-                seconds=float(content["seconds"]),
-                bytes=int(content["bytes"]),
-                state=dict(content["state"]),
-                segments=tuple(SegmentFile(**segment) for segment in content["segments"]),
-            )
-        except (KeyError, TypeError, ValueError, OverflowError) as error:
-            raise EnvelopeError(f"{name}: a field of the manifest is missing or invalid: {error!r}") from error
+        manifest = content_of(read_envelope(self.directory / name, MAGIC, VERSION, name), Manifest, name)
         if manifest.generation != generation or not 0 <= manifest.seen_sequence <= manifest.sequence:
             raise EnvelopeError(
                 f"{name}: manifest of generation {manifest.generation} at journal sequence {manifest.sequence}, "
                 f"with a seen-set at sequence {manifest.seen_sequence}"
             )
-        for segment in manifest.segments:
-            _check_segment_file(name, segment)
         return manifest
 
     def read(self, generation: int) -> Loaded:
@@ -357,19 +342,5 @@ class _LookedAfter:
         return self._out.write(data)
 
 
-def _check_segment_file(manifest: str, segment: SegmentFile) -> None:
-    """Raise EnvelopeError if a segment is invalid: a path outside the directory, or a value of the wrong type."""
-    texts = (segment.name, segment.file, segment.checksum)
-    if (
-        not all(isinstance(text, str) for text in texts)
-        or not isinstance(segment.size, int)
-        or not isinstance(segment.sealed, bool)
-        or not _SEGMENT_FILE.fullmatch(segment.file)
-        or not _CHECKSUM.fullmatch(segment.checksum)
-    ):
-        raise EnvelopeError(f"{manifest}: not a segment file of this directory: {segment}")
-
-
 def _encode_manifest(manifest: Manifest) -> bytes:
-    content = {**asdict(manifest), "segments": [asdict(segment) for segment in manifest.segments]}
-    return encode_envelope(MAGIC, VERSION, content)
+    return encode_envelope(MAGIC, VERSION, to_builtins(manifest))

@@ -60,6 +60,11 @@ def _of_the_run(stats: Mapping[str, Any]) -> Iterator[Need]:
     if nothing := nothing_fetched(stats):
         act = "The events show the reason. Correct the seeds or the settings, and run the crawl again."
         yield Need("nothing-fetched", nothing, "Nothing was fetched", act)
+    elif stats.get("state") == "stopped" and not stats.get("pages_fetched"):
+        failed = f": {counted(stats['retries'], 'request')} failed" if stats.get("retries") else ""
+        text = f"no page was fetched before it stopped{failed}"
+        act = "The events show the reason. Run the same command to resume."
+        yield Need("nothing-fetched", text, "Nothing was fetched so far", act)
     if stats.get("stopped_by") == KILLED:
         act = "Run the same command to resume."
         yield Need("killed", "its last run was killed: nothing is lost, resume it", "The last run was killed", act)

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import heapq
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import Any
 
+import msgspec
 from msgspec import Struct
 from msgspec.structs import asdict
 
@@ -75,14 +76,11 @@ class Events:
             newer.append(mine[::-1])
         return [asdict(event) for event in heapq.merge(*newer, key=lambda event: event.number)]
 
-    def restore(self, written: Iterable[Mapping[str, Any]]) -> None:
+    def restore(self, written: Sequence[Mapping[str, Any]]) -> None:
         """Restore what ``after(0)`` returned. Raises EventsError, leaving the state unchanged."""
         try:
-            events = [
-                Event(int(row["number"]), float(row["time"]), Kind(row["kind"]), str(row["text"]), row["host"])
-                for row in written
-            ]
-        except (KeyError, TypeError, ValueError) as error:
+            events = msgspec.convert(written, list[Event])
+        except msgspec.ValidationError as error:
             raise EventsError(f"not a list of events: {error}") from error
         for event in events:
             self._kept[event.kind].append(event)

@@ -125,9 +125,21 @@ def waiting(stats: Mapping[str, Any]) -> str:
     return text + (f", and for {counted(others, 'other host')}" if others > 0 else "")
 
 
-def crawls_along(pages: float | None) -> bool:
+def is_held_up(stats: Mapping[str, Any]) -> bool:
+    """True if the whole crawl waits for a single host or group of hosts, for another reason than its gap."""
+    slowest, is_idle = stats.get("slowest_host") or {}, not stats.get("urls_in_flight")
+    waits = slowest.get("reason") and (slowest.get("wait_seconds") or 0.0) >= 1
+    return bool(is_idle and waits and slowest["hosts"] == stats.get("hosts_pending") and waiting(stats))
+
+
+def crawls_along(stats: Mapping[str, Any]) -> bool:
     """True if the crawl is so slow that users will want to know what it is waiting for."""
-    return pages is not None and pages < _SLOW
+    pages = stats.get("pages_per_second")
+    return pages is not None and (pages < _SLOW or is_held_up(stats))
+
+
+def _sentence(text: str) -> str:
+    return f"{text[0].upper()}{text[1:]}."
 
 
 def working(stats: Mapping[str, Any]) -> dict[str, str]:
@@ -136,16 +148,16 @@ def working(stats: Mapping[str, Any]) -> dict[str, str]:
     state, pending, flying = stats.get("state"), stats.get("urls_pending") or 0, stats.get("urls_in_flight") or 0
     pages = stats.get("pages_per_second")
     if stats.get("paused"):
-        why = str(stats["paused"])
-        return {"mark": "wait" if stats.get("paused_by") in PLANNED else "bad", "text": f"{why[0].upper()}{why[1:]}."}
+        mark = "wait" if stats.get("paused_by") in (*PLANNED, "user") else "bad"
+        return {"mark": mark, "text": _sentence(str(stats["paused"]))}
     match state:
         case "running" if fresh := kept_fresh(stats):
-            return {"mark": "good", "text": f"{fresh[0].upper()}{fresh[1:]}."}
+            return {"mark": "good", "text": _sentence(fresh)}
+        case "running" if is_held_up(stats):
+            return {"mark": "wait", "text": _sentence(waiting(stats))}
         case "running" if pages:
-            text = f"Working: {pace_words(stats)}"
-            if crawls_along(pages) and (why := waiting(stats)):
-                text += f"; {why}"
-            return {"mark": "good", "text": f"{text}."}
+            why = waiting(stats) if crawls_along(stats) else ""
+            return {"mark": "good", "text": f"Working: {pace_words(stats)}{why and f'; {why}'}."}
         case "running" if pending + flying == 0:
             return {"mark": "wait", "text": "Waiting for seeds: no URLs are pending."}
         case "running" if pages is None and stats.get("pages_fetched"):
@@ -154,12 +166,11 @@ def working(stats: Mapping[str, Any]) -> dict[str, str]:
             is_new = not stats.get("pages_fetched") or (stats.get("elapsed_seconds") or 0.0) < RECENTLY
             none = "no page yet" if is_new else "no page in the last minute"
             where = f"{count(flying)} in flight, {counted(stats.get('hosts_pending'), 'host')} pending"
-            why = waiting(stats)
-            return {"mark": "wait", "text": f"Waiting: {none}, {where}{f'; {why}' if why else ''}."}
+            return {"mark": "wait", "text": f"Waiting: {none}; {waiting(stats) or where}."}
         case "stopping":
             return {"mark": "wait", "text": "Stopping: requests in flight have a few seconds to finish."}
         case "ended" if why := nothing_fetched(stats):
-            return {"mark": "bad", "text": f"{why[0].upper()}{why[1:]}."}
+            return {"mark": "bad", "text": _sentence(why)}
         case "ended":
             return {"mark": "over", "text": f"Ended: {came(stats)}."}
         case "stopped" if fresh := kept_fresh(stats):

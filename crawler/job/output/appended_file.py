@@ -128,3 +128,30 @@ class AppendedFile:
 
     def close(self) -> None:
         self._file.close()
+
+
+class Unsynced:
+    """What else is not durable yet of an output in several files: full files, and names in its directory."""
+
+    def __init__(self, disk: Disk, directory: Path, *, names_changed: bool) -> None:
+        self.files: list[AppendedFile] = []
+        self.names_changed = names_changed
+        self._disk = disk
+        self._directory = directory
+
+    def sync(self, last: AppendedFile | None) -> None:
+        """Make all files durable, also the ``last``, which may fill up meanwhile, and close the full ones. May run in a
+        thread during further appends, which the next call covers. Raises OSError."""
+        full = list(self.files)
+        for file in full if last is None else (*full, last):
+            file.sync()
+        if self.names_changed:
+            self.names_changed = False
+            try:
+                self._disk.sync_directory(self._directory)
+            except OSError:
+                self.names_changed = True
+                raise
+        for file in full:
+            self.files.remove(file)
+            file.close()

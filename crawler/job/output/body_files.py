@@ -12,7 +12,6 @@ import errno
 import hashlib
 import os
 import re
-import struct
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,7 +19,7 @@ from pathlib import Path
 from crawler.base.disk import Disk, DisplacedError, failpoint, make_private_directory, open_regular
 from crawler.job.output.record_reader import Record, record_of
 from crawler.job.output.rotated_files import Size
-from crawler.job.records import Body, body_name
+from crawler.job.records import Body, StoredValue, body_name
 
 DIRECTORY = "bodies"
 BODY_SIZES = b"body-sizes"  # the store's row with the number of files and their bytes
@@ -30,7 +29,8 @@ _PIECE = 2**20  # bytes read and written at a time
 # Errors that mean that the path is not a regular file, or is missing; EINVAL means a pipe or a device.
 _NO_FILE = frozenset((errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.ELOOP, errno.EINVAL, errno.ENXIO))
 _NAME = re.compile(r"bodies/([0-9a-f]{2})/([0-9a-f]{2})/(\1\2[0-9a-f]{60})")
-_SIZES = struct.Struct("<QQ")
+_SIZES = StoredValue(Size, "the number of bodies")
+encode_sizes = _SIZES.encode
 
 
 def body_of(record: Record) -> str | None:
@@ -62,12 +62,8 @@ def is_whole(job: Path, name: str) -> bool:
 
 
 def decode_sizes(value: bytes | None) -> Size:
-    """Decode the store's number of files and bytes; zeros if missing or invalid."""
-    return Size(*_SIZES.unpack(value)) if value is not None and len(value) == _SIZES.size else Size(0, 0)
-
-
-def encode_sizes(size: Size) -> bytes:
-    return _SIZES.pack(*size)
+    """Decode the store's number of files and bytes; zeros if there are none. Raises JournalError."""
+    return Size(0, 0) if value is None else _SIZES.decode(value)
 
 
 def sizes_found(job: Path) -> Size:

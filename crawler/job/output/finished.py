@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable, Iterator
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from crawler.base.settings.parts import HOPS_MOST, LEAF
+from crawler.job.metrics.catalogue import URL_KINDS
 from crawler.job.output.record_reader import Record, record_of, visits_of
 from crawler.job.records import Outcome, url_kind
 from crawler.url.urls.host_key import host_key, host_name
@@ -26,12 +27,12 @@ class Past(NamedTuple):
     """A finished URL to be visited again, from its last record. ``visits``: its number of visits. ``reach`` and
     ``last`` are the fields of `Entry`."""
 
-    href: str
-    depth: int
-    via: str | None
-    visits: int
-    reach: int = 0
-    last: int = 0
+    href: Annotated[str, Meta(pattern=r"\Ahttps?://[!-~]+\Z")]
+    depth: Annotated[int, Meta(ge=0, lt=2**32)]
+    via: Annotated[str, Meta(pattern=r"\A[!-~]*\Z")] | None
+    visits: Annotated[int, Meta(gt=0, lt=2**32)]
+    reach: Annotated[int, Meta(ge=0, le=LEAF)] = 0
+    last: Annotated[int, Meta(ge=0, lt=len(URL_KINDS))] = 0
 
 
 class Choice(Struct, frozen=True):

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from crawler.base.disk import FULL, Disk, DiskFile, failpoint
-from crawler.job.output.appended_file import AppendedFile, OutputError
+from crawler.job.output.appended_file import AppendedFile, OutputError, Unsynced
 from crawler.job.output.record_text import COMPRESSED, Segment, compressed, disk_size, open_text, page_file, segments_of
 from crawler.job.output.rotated_files import Size
 from crawler.job.output.seekable_zstd import FRAME, SeekableWriter
@@ -34,11 +34,10 @@ class PageFiles:
         self._segment = full.pop()
         self._full = full
         self._last = first
-        self._unsynced: list[AppendedFile] = []  # full files that are not durable yet
+        self._unsynced = Unsynced(disk, path.parent, names_changed=bool(self._segment.number))
         if self._segment.number:
-            self._unsynced.append(first)
+            self._unsynced.files.append(first)
             self._last = self._opened(self._segment)
-        self._names_changed = bool(self._segment.number)
         self._text: BinaryIO | None = None  # opened to read full files when a job is resumed
         self._final = 0  # text before this offset is never cut
         self._is_compressing = False
@@ -71,9 +70,9 @@ class PageFiles:
         number, start = self._segment.number + 1, self.end
         path = page_file(self.path, number)
         begun = AppendedFile(path, self._disk, job=self.path.parent)
-        self._names_changed = True
+        self._unsynced.names_changed = True
         failpoint("pages.begun")
-        self._unsynced.append(self._last)
+        self._unsynced.files.append(self._last)
         self._full.append(self._segment._replace(size=self._last.end))
         self._segment, self._last = Segment(number, path, start, 0), begun
 
@@ -109,7 +108,7 @@ class PageFiles:
             if before.is_compressed:
                 raise OutputError(errno.EIO, f"{before.path} is compressed, and ends before offset {end}: restore it")
             self._disk.unlink(self._segment.path)
-            self._names_changed = True
+            self._unsynced.names_changed = True
             last = self._opened(before)
             self._last.close()  # only now: ``_last`` must stay usable if opening the other file fails
             self._segment, self._last = self._full.pop(), last
@@ -127,7 +126,7 @@ class PageFiles:
             if not segment.is_compressed and segment.start + segment.size > start:
                 file = self._opened(segment)
                 file.write_again(max(0, start - segment.start))
-                self._unsynced.append(file)
+                self._unsynced.files.append(file)
         self._last.write_again(max(0, start - self._segment.start))
 
     def damage(self, durable: int) -> int | None:
@@ -152,20 +151,7 @@ class PageFiles:
 
     def sync(self) -> None:
         """See ``AppendedFile``."""
-        last, full = self._last, list(self._unsynced)  # in this order: a file that fills up meanwhile is in both
-        for file in full:
-            file.sync()
-        last.sync()
-        if self._names_changed:
-            self._names_changed = False
-            try:
-                self._disk.sync_directory(self.path.parent)
-            except OSError:
-                self._names_changed = True
-                raise
-        for file in full:
-            self._unsynced.remove(file)
-            file.close()
+        self._unsynced.sync(self._last)
 
     def tidy(self) -> None:
         """Remove files left by an interrupted compression. Raises OSError."""
@@ -184,7 +170,7 @@ class PageFiles:
     def close(self) -> None:
         """Release all files. Writes nothing."""
         self._close_text()
-        for file in (*self._unsynced, self._last):
+        for file in (*self._unsynced.files, self._last):
             file.close()
 
     # -- compression -------------------------------------------------------------------------------------------

@@ -27,6 +27,7 @@ from crawler.job.output.seekable_zstd import DamagedFrameError, PlainReader, See
 COMPRESSED = ".zst"
 _BUFFER = 128 * 1024
 _LINE_FEED = ord("\n")
+_LINE_MAX = 2**20  # bytes; a record has at most three URLs, each shorter than 64 KiB
 _MEASURED = 4_096  # compressed files whose sizes are cached
 
 
@@ -216,6 +217,19 @@ def open_text(pages: Path, *, whole: bool = False) -> BinaryIO:
     if whole:
         _check(pages, segments)
     return io.BufferedReader(_Text(segments, whole=whole), _BUFFER)
+
+
+def lines_of(path: Path, end: int | None = None, start: int = 0) -> Iterator[tuple[int, bytes]]:
+    """Yield (offset, line with its line feed) for the lines that start in the range from ``start`` to ``end``.
+
+    A line longer than any record comes in pieces. Empty if there is no file. Raises OSError."""
+    if not has_text(path):
+        return
+    with open_text(path) as stream:
+        stream.seek(start)
+        while (end is None or start < end) and (line := stream.readline(_LINE_MAX)):
+            yield start, line
+            start += len(line)
 
 
 def _check(pages: Path, segments: list[Segment]) -> None:

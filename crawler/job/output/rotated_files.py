@@ -15,7 +15,7 @@ from typing import NamedTuple
 from msgspec import Struct
 
 from crawler.base.disk import Disk, failpoint, make_private_directory
-from crawler.job.output.appended_file import AppendedFile, OutputError
+from crawler.job.output.appended_file import AppendedFile, OutputError, Unsynced
 from crawler.job.records import End, Position, file_in_output, file_number
 
 Head = Callable[[str], bytes]
@@ -61,10 +61,10 @@ class RotatedFiles:
         numbers = form.numbers(job)
         self._number = numbers[-1] if numbers else 0
         self._last = self._open(self._number) if numbers else None
-        self._full: list[AppendedFile] = []  # not durable yet
         self._read: dict[int, AppendedFile | None] = {}  # opened when a job is resumed
         self._others = self._below(self._number)
-        self._names_changed = bool(numbers)  # the last process may have been killed before a sync
+        # the last process may have been killed before a sync
+        self._unsynced = Unsynced(disk, job / form.name, names_changed=bool(numbers))
 
     @property
     def end(self) -> End:
@@ -117,9 +117,9 @@ class RotatedFiles:
             ),
         )
         failpoint("output.begun")
-        self._names_changed = True
+        self._unsynced.names_changed = True
         if last is not None:
-            self._full.append(last)
+            self._unsynced.files.append(last)
             self._others = Size(self._others.files + 1, self._others.bytes + last.end)
         self._last, self._number = begun, self._number + 1
         return begun
@@ -154,7 +154,7 @@ class RotatedFiles:
         for number in [number for number in self.form.numbers(self.job) if number > kept]:
             self._close(number)
             self._disk.unlink(self.form.path(self.job, number))
-            self._names_changed = True
+            self._unsynced.names_changed = True
         if self._number != kept:
             self._close(self._number)
             self._number = kept  # if no file has that number, the next record starts the file after it
@@ -174,12 +174,12 @@ class RotatedFiles:
             if file is not None:
                 file.write_again(durable.offset if number == first else 0)
                 if number < self._number:
-                    self._full.append(file)
+                    self._unsynced.files.append(file)
 
     def settle(self) -> None:
         """Release the files that ``holds`` and ``fault`` opened."""
         for file in self._read.values():
-            if file is not None and file is not self._last and file not in self._full:
+            if file is not None and file is not self._last and file not in self._unsynced.files:
                 file.close()
         self._read.clear()
 
@@ -213,25 +213,11 @@ class RotatedFiles:
         """Make the appended data durable. May run in a thread during further appends, which the next call syncs.
 
         Raises OSError."""
-        last, full = self._last, list(self._full)  # in this order: a file that fills up meanwhile is in both
-        for file in full:
-            file.sync()
-        if last is not None:
-            last.sync()
-        if self._names_changed:
-            self._names_changed = False
-            try:
-                self._disk.sync_directory(self.job / self.form.name)
-            except OSError:
-                self._names_changed = True
-                raise
-        for file in full:
-            self._full.remove(file)
-            file.close()
+        self._unsynced.sync(self._last)
 
     def close(self) -> None:
         """Release all files. Writes nothing."""
         self.settle()
-        for file in (*self._full, self._last):
+        for file in (*self._unsynced.files, self._last):
             if file is not None:
                 file.close()

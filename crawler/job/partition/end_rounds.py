@@ -20,12 +20,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from enum import Enum, auto
-from typing import TypeVar
 
-import msgspec
 from msgspec import Struct
-
-T = TypeVar("T")
 
 NOWHERE = ""  # the last position of a stream without entries
 
@@ -118,30 +114,3 @@ class EndRounds:
         self._quiet = answered if is_quiet else None
         self._number += 1
         return Look.AGAIN if is_quiet else Look.BUSY
-
-
-_status, _announcement = msgspec.msgpack.Decoder(Status), msgspec.msgpack.Decoder(Announcement)
-
-
-def encode(told: Status | Announcement) -> bytes:
-    """Encode a value for the carrier."""
-    return msgspec.msgpack.encode(told)
-
-
-def decode_status(value: bytes | None) -> Status | None:
-    """Decode a status; None if the value is not one, for example because another version wrote it."""
-    return _decoded(_status, value)
-
-
-def decode_announcement(value: bytes | None) -> Announcement | None:
-    """Decode an announcement; None if the value is not one, for example because another version wrote it."""
-    return _decoded(_announcement, value)
-
-
-def _decoded(decoder: msgspec.msgpack.Decoder[T], value: bytes | None) -> T | None:
-    if value is None:
-        return None
-    try:
-        return decoder.decode(value)
-    except msgspec.DecodeError:
-        return None

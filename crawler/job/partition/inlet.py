@@ -21,10 +21,10 @@ from msgspec import Struct, field
 
 from crawler.base.kv import Batch, Family, Reader
 from crawler.job.partition.link_batch_codec import Ack, LinkBatch
+from crawler.job.records import StoredValue
 
 _KEY = struct.Struct(">H")
-_VALUE = struct.Struct(">BQQ")
-_VERSION = 1
+_LAST = StoredValue(tuple[int, int], "an inlet row")  # epoch and number of the last batch admitted
 
 
 class InletError(ValueError):
@@ -60,14 +60,12 @@ def row_key(sender: int) -> bytes:
 
 
 def decode_row(key: bytes, value: bytes) -> tuple[int, int, int]:
-    """Return (sender, epoch, number) of a row. Raises InletError."""
+    """Return (sender, epoch, number) of a row. Raises InletError, JournalError."""
     try:
-        (sender,), (version, epoch, number) = _KEY.unpack(key), _VALUE.unpack(value)
+        (sender,) = _KEY.unpack(key)
     except struct.error as error:
         raise InletError(f"not an inlet row: {error}") from error
-    if version != _VERSION:
-        raise InletError(f"an inlet row of version {version}, not {_VERSION}")
-    return sender, epoch, number
+    return sender, *_LAST.decode(value)
 
 
 def check_row(key: bytes, value: bytes, me: int, partitions: int) -> None:
@@ -122,7 +120,7 @@ class Inlet:
         known.admitted = link_batch.number
         known.written.append((transaction, link_batch.number))
         self._unsettled.add(link_batch.sender)
-        batch.put(Family.INLET, row_key(link_batch.sender), _VALUE.pack(_VERSION, link_batch.epoch, link_batch.number))
+        batch.put(Family.INLET, row_key(link_batch.sender), _LAST.encode((link_batch.epoch, link_batch.number)))
 
     def acks(self, durable: int) -> list[Ack]:
         """Return the acknowledgements that are due, each once: for batches that became durable, and for the durable

@@ -19,28 +19,16 @@ import msgspec
 from msgspec import Meta, Struct, field
 
 from crawler.base.settings.parts import CLASSES
-from crawler.frontier.entry import Entry
-from crawler.frontier.traps.copies import Content
-from crawler.job.found import Candidate, Found
-from crawler.job.records import Outcome, PageRecord
+from crawler.job.found import Candidate, CopiedPage, Depth, Found
 from crawler.url.urls.canonicaliser import Canonical
 
 Position = Annotated[int, Meta(ge=0)]  # index of a URL in ``hrefs``
-Depth = Annotated[int, Meta(ge=0, lt=2**32)]
 Redirects = Annotated[int, Meta(ge=0, lt=2**8)]
 Class = Annotated[int, Meta(ge=0, lt=CLASSES)]
 
 
 class MessageError(ValueError):
     """The bytes are not a message."""
-
-
-class CopiedPage(Struct, array_like=True, frozen=True):
-    """The page with the URLs is a copy of another."""
-
-    href: str
-    depth: Depth
-    original: str | None
 
 
 class Links(Struct, array_like=True, tag=1, frozen=True):
@@ -113,8 +101,6 @@ def _kind(data: bytes) -> int | None:
 def links_of(found: Found, positions: Sequence[int]) -> Links:
     """Return the message for the owner of those URLs of ``found``."""
     urls = [found.urls[position] for position in positions]
-    if found.found_at is not None and _says_nothing_else(found) and all(url.key == url.href for url in urls):
-        return Links([url.href for url in urls], found.depth, found.via)  # the most common case
     return Links(
         [url.href for url in urls],
         found.depth,
@@ -127,20 +113,15 @@ def links_of(found: Found, positions: Sequence[int]) -> Links:
         found.priority,
         {at: found.candidates[url.href] for at, url in enumerate(urls) if url.href in found.candidates},
         found.sitemaps,
-        None if found.copy is None else _copied(found.copy),
+        found.copy,
         found.probe,
     )
-
-
-def _says_nothing_else(found: Found) -> bool:
-    rest = found.candidates or found.share or found.seed or found.redirects or found.probe or found.sitemaps
-    return not rest and found.priority is None and found.copy is None
 
 
 def found_of(links: Links, now: float) -> Found:
     """Return the message as a ``Found`` to admit; links count as found at ``now``. Raises MessageError for invalid
     positions."""
-    hrefs, copy = links.hrefs, links.copy
+    hrefs = links.hrefs
     try:
         candidates = {hrefs[at]: each for at, each in links.candidates.items()}
     except IndexError as error:
@@ -154,19 +135,8 @@ def found_of(links: Links, now: float) -> Found:
         now if links.linked else None,
         links.sitemaps,
         links.share,
-        None if copy is None else _copy(copy),
+        links.copy,
         links.probe,
         links.priority,
         candidates,
     )
-
-
-def _copied(record: PageRecord) -> CopiedPage:
-    original = None if record.content is None else record.content.duplicate_of
-    return CopiedPage(record.entry.href, record.entry.depth, original)
-
-
-def _copy(copied: CopiedPage) -> PageRecord:
-    """Return the fields of a copy's record that admission needs."""
-    content = Content(b"", duplicate_of=copied.original)
-    return PageRecord(Entry(copied.href, copied.depth), Outcome.FETCHED, 0.0, content=content)

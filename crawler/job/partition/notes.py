@@ -13,23 +13,7 @@ from __future__ import annotations
 import msgspec
 from msgspec import Struct
 
-from crawler.job.partition.quota import Allowance, Grant, Wish
-
-
-class Wished(Struct, array_like=True, tag=1, frozen=True):
-    """See ``Wish``."""
-
-    version: int
-    total: int
-    more: int
-
-
-class Granted(Struct, array_like=True, tag=2, frozen=True):
-    """See ``Grant``."""
-
-    version: int
-    total: int
-    left: bool
+from crawler.job.partition.quota import Grant, Wish
 
 
 class Recall(Struct, array_like=True, tag=3, frozen=True):
@@ -74,29 +58,13 @@ class RobotsAnswer(Struct, array_like=True, tag=5, frozen=True):
 
 BODY_MOST = 2**20  # maximum bytes sent of a robots.txt, and of its exchange
 Said = Wish | Grant | Recall | RobotsQuestion | RobotsAnswer
-
-_Note = Wished | Granted | Recall | RobotsQuestion | RobotsAnswer
-_encode = msgspec.msgpack.Encoder().encode
-_decode = msgspec.msgpack.Decoder(_Note).decode
-
-
-def encode_note(note: Said) -> bytes:
-    """Encode the note as bytes."""
-    if isinstance(note, Wish):
-        return _encode(Wished(note.has.version, note.has.total, note.more))
-    if isinstance(note, Grant):
-        return _encode(Granted(note.gives.version, note.gives.total, note.left))
-    return _encode(note)
+_decoder: msgspec.msgpack.Decoder[Said] = msgspec.msgpack.Decoder(Said)
+encode_note = msgspec.msgpack.Encoder().encode
 
 
 def decode_note(data: bytes) -> Said | None:
     """Decode a note; None if this version does not know it, which may safely be ignored."""
     try:
-        note: _Note = _decode(data)
+        return _decoder.decode(data)
     except msgspec.DecodeError:
         return None
-    if isinstance(note, Wished):
-        return Wish(Allowance(note.version, note.total), note.more)
-    if isinstance(note, Granted):
-        return Grant(Allowance(note.version, note.total), note.left)
-    return note

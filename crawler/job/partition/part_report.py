@@ -13,9 +13,11 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
+from crawler.base.carrier.memory_carrier import MOST_VALUE
+from crawler.base.carrier.verbs import decoded
+
 T = TypeVar("T")
 
-MOST_VALUE = 64 * 1024  # maximum bytes of a value on a carrier
 _MOST_CONTENT = 8 * 2**20  # maximum bytes of a value before compression
 _FAST = 1  # zlib level
 
@@ -82,59 +84,36 @@ class Answer(Struct, frozen=True):
 
 def encode_report(report: PartReport) -> bytes | None:
     """Encode a report, without the slices of the seen-set if it is too long with them; None if it is still too long."""
-    data = _encoded(report)
+    data = packed(report)
     if data is None:
         stats = {**report.stats, "seen": {**report.stats["seen"], "slices": []}}
-        data = _encoded(replace(report, stats=stats))
+        data = packed(replace(report, stats=stats))
     return data
 
 
 def encode_question(question: Question) -> bytes:
     """Encode a question. Raises ValueError if it is too long."""
-    data = _encoded(question)
+    data = packed(question)
     if data is None:
         raise ValueError("the question is too long")
     return data
 
 
-def encode_answer(answer: Answer) -> bytes | None:
-    """Encode an answer; None if it is too long."""
-    return _encoded(answer)
+_encode = msgspec.msgpack.Encoder().encode
 
 
-def decode_report(data: bytes | None) -> PartReport | None:
-    """Decode a report; None if the value is not one."""
-    return _decoded(data, _reports)
-
-
-def decode_question(data: bytes | None) -> Question | None:
-    """Decode a question; None if the value is not one."""
-    return _decoded(data, _questions)
-
-
-def decode_answer(data: bytes | None) -> Answer | None:
-    """Decode an answer; None if the value is not one."""
-    return _decoded(data, _answers)
-
-
-_encoder = msgspec.msgpack.Encoder()
-_reports = msgspec.msgpack.Decoder(PartReport)
-_questions = msgspec.msgpack.Decoder(Question)
-_answers = msgspec.msgpack.Decoder(Answer)
-
-
-def _encoded(what: Struct) -> bytes | None:
-    content = _encoder.encode(what)
+def packed(what: Struct) -> bytes | None:
+    """Encode and compress a value; None if it is too long."""
+    content = _encode(what)
     data = zlib.compress(content, _FAST)
     return data if len(data) <= MOST_VALUE and len(content) <= _MOST_CONTENT else None
 
 
-def _decoded(data: bytes | None, decoder: msgspec.msgpack.Decoder[T]) -> T | None:
-    if data is None:
-        return None
+def unpacked(data: bytes | None, kind: type[T]) -> T | None:
+    """Inverse of ``packed``; None if the value is missing or not of that type."""
     try:
         unpacking = zlib.decompressobj()
-        content = unpacking.decompress(data, _MOST_CONTENT)
-        return decoder.decode(content) if unpacking.eof else None
-    except (zlib.error, msgspec.DecodeError):
+        content = unpacking.decompress(data or b"", _MOST_CONTENT)
+    except zlib.error:
         return None
+    return decoded(content, kind) if unpacking.eof else None

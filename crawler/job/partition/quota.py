@@ -14,11 +14,12 @@ Pure: the caller provides stores and messages.
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Mapping
 
 from msgspec import Struct
 from msgspec.structs import replace
+
+from crawler.job.records import StoredValue
 
 
 class Allowance(Struct, frozen=True, array_like=True):
@@ -28,35 +29,18 @@ class Allowance(Struct, frozen=True, array_like=True):
     total: int = 0
 
 
-_FORM = struct.Struct(">BQQ")
-_VERSION = 1
+_ALLOWANCE = StoredValue(Allowance, "an allowance of pages")
+encode_allowance, decode_allowance = _ALLOWANCE.encode, _ALLOWANCE.decode
 
 
-class QuotaError(ValueError):
-    """A stored allowance cannot be read."""
-
-
-def encode_allowance(allowance: Allowance) -> bytes:
-    """Encode for storage: format version (1 byte), version and total (8 bytes each, big-endian)."""
-    return _FORM.pack(_VERSION, allowance.version, allowance.total)
-
-
-def decode_allowance(value: bytes) -> Allowance:
-    """Decode a stored allowance. Raises QuotaError."""
-    if len(value) != _FORM.size or value[0] != _VERSION:
-        raise QuotaError("a stored page allowance has an unknown version")
-    _, version, total = _FORM.unpack(value)
-    return Allowance(version, total)
-
-
-class Wish(Struct, frozen=True):
+class Wish(Struct, frozen=True, array_like=True, tag=1):
     """A partition's message to the coordinator: its allowance, and how many more pages it could fetch now."""
 
     has: Allowance
     more: int = 0
 
 
-class Grant(Struct, frozen=True):
+class Grant(Struct, frozen=True, array_like=True, tag=2):
     """The coordinator's message to a partition: its allowance, and whether pages are left to grant."""
 
     gives: Allowance

@@ -20,11 +20,9 @@ Pure: the caller provides messages and time.
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Collection, Mapping
 from math import inf
 
-import msgspec
 from msgspec import Struct
 
 LENT = 5.0  # seconds for which a share is valid: as long as requests may start without renewing claims
@@ -60,28 +58,6 @@ class Shares(Struct, frozen=True, array_like=True):
     epoch: int
     look: int
     shares: dict[str, Share]
-
-
-_wishes, _shares = msgspec.msgpack.Decoder(Wish), msgspec.msgpack.Decoder(Shares)
-
-
-def encode(message: Wish | Shares) -> bytes:
-    """Encode a message as a value for the carrier."""
-    return msgspec.msgpack.encode(message)
-
-
-def decode_wish(value: bytes | None) -> Wish | None:
-    """Decode a wish; None if the value is missing or invalid."""
-    with contextlib.suppress(msgspec.DecodeError):
-        return None if value is None else _wishes.decode(value)
-    return None
-
-
-def decode_shares(value: bytes | None) -> Shares | None:
-    """Decode shares; None if the value is missing or invalid."""
-    with contextlib.suppress(msgspec.DecodeError):
-        return None if value is None else _shares.decode(value)
-    return None
 
 
 def wanted(used: float, waited: float, share: float) -> float:

@@ -12,7 +12,7 @@ from enum import IntEnum
 from hashlib import blake2b
 from typing import NamedTuple
 
-_MAGIC, _VERSION = 0xCB, 1
+_MAGIC, _VERSION = 0xCB, 2
 _HEAD = struct.Struct(">BBBH")
 _SEAL = 16
 

@@ -38,7 +38,6 @@ from rocksdict import (
     Options,
     Rdict,
     ReadOptions,
-    SliceTransform,
     WriteBatch,
 )
 
@@ -46,8 +45,8 @@ from crawler.base.disk import FULL, RealDisk, failpoint, make_private_directory
 from crawler.base.faults import UserFault
 from crawler.base.kv import ON_DEMAND, Batch, Family, Store
 from crawler.base.memory import address_space
+from crawler.job.store.copies import data_files, link_files
 from crawler.job.store.store_budget import EXACT_CACHE, StoreBudget, open_tables
-from crawler.job.store.symlink_overlay import data_files, link_files
 from crawler.job.store.wal import MARK, log_fault, mark, recycled_record
 
 # Bytes of recent changes kept in memory. Four times as much would take 40 MB, but save a large frontier no CPU time.
@@ -64,7 +63,6 @@ MAKING = ".new"  # suffix of a store that is being created
 _LOOKS = 5  # attempts to open a store whose files are changing
 _FAMILY_SECTION = re.compile(r'^\[CFOptions "([^"]+)"\]', re.MULTILINE)
 _OPTIONS_MOST = 2**20  # bytes read from RocksDB's OPTIONS file, which has a few thousand per family
-_SEEN_PREFIX = 8  # bytes of the host's hash at the start of a key of SEEN
 _ADDRESS_SPACE = 576 * 2**20  # maximum number of bytes that RocksDB maps: memtables, caches, threads and their arenas
 _MOST_OPENING = 16  # maximum number of threads that open tables
 _REOPEN_ROOM = 2**20  # bytes needed to open the store, in addition to the tables that replace the logs
@@ -405,21 +403,6 @@ class RocksStore(Store):
     # A database is closed only when its last cursor is gone. So each cursor is local to a function that has returned
     # before the readers' lock is released.
 
-    def holds_prefix(self, family: Family, prefix: bytes) -> bool:
-        with self._reading:
-            return self._holds_prefix(family, prefix)
-
-    def _holds_prefix(self, family: Family, prefix: bytes) -> bool:
-        options = ReadOptions()
-        end = _after(prefix)
-        if end is not None:
-            options.set_iterate_upper_bound(end)
-        cursor = self._database.tables[family].iter(options)
-        cursor.seek(prefix)
-        found = bool(cursor.valid())
-        cursor.status()
-        return found
-
     def scan(
         self, family: Family, start: bytes, end: bytes | None = None, limit: int | None = None
     ) -> list[tuple[bytes, bytes]]:
@@ -429,9 +412,6 @@ class RocksStore(Store):
     def _scan(self, family: Family, start: bytes, end: bytes | None, limit: int | None) -> list[tuple[bytes, bytes]]:
         rows: list[tuple[bytes, bytes]] = []
         options = ReadOptions()
-        if family is Family.SEEN:
-            # With prefix filters, RocksDB otherwise guarantees the order only within the prefix of `start`.
-            options.set_total_order_seek(True)
         if end is not None:
             options.set_iterate_upper_bound(end)
         cursor = self._database.tables[family].iter(options)
@@ -527,7 +507,7 @@ class RocksStore(Store):
             for number in range(_REOPEN_FILES):
                 made.append(self._path / f"room-{number}.part")
                 with made[-1].open("wb") as file:
-                    if number == 0:
+                    if number == 0 and hasattr(os, "posix_fallocate"):
                         os.posix_fallocate(file.fileno(), 0, need + _REOPEN_ROOM)
         except OSError as error:
             raise StoreError(error.errno, f"cannot open the store {self._path}: {error.strerror}") from error
@@ -598,12 +578,6 @@ def _changed(path: Path, links: Path) -> bool:
         return set(data_files(path)) != {link.name for link in links.iterdir() if link.is_symlink()}
     except FileNotFoundError:
         return False
-
-
-def _after(prefix: bytes) -> bytes | None:
-    """Return the first key after all keys with the prefix; None if there is none."""
-    head = prefix.rstrip(b"\xff")
-    return head[:-1] + bytes((head[-1] + 1,)) if head else None
 
 
 def families_in(options: Path) -> list[str]:
@@ -685,7 +659,6 @@ def _family_options(family: Family, budget: StoreBudget) -> Options:
 
 
 def _look_up_by_point(options: Options, table: BlockBasedOptions) -> None:
-    """Set options for point lookups among a billion rows: filters for whole keys and for their host prefixes."""
-    options.set_prefix_extractor(SliceTransform.create_fixed_prefix(_SEEN_PREFIX))
+    """Set options for point lookups among a billion rows: filters for whole keys."""
     table.set_bloom_filter(10, False)
     table.set_block_size(4096)

@@ -5,10 +5,9 @@
     host hash   64-bit BLAKE2b of the key's host key
     digest      the key's digest by the hash of the seen-set: keyed BLAKE2b, 128 bits
 
-The host comes first for two reasons. All rows of a host are adjacent, so the links of a page, most of which stay
-on its host, are looked up in a few neighbouring blocks. And a filter over the first eight bytes shows that a host is
-new. The host is taken from the key, not from the fetched address: if a rule maps two addresses to one key, they
-must share a row. For a key that is not a URL the same part of the text is used.
+The host comes first because the rows of a host are then adjacent: the links of a page, most of which stay on its host,
+are looked up in a few neighbouring blocks. The host is taken from the key, not from the fetched address: if a rule maps
+two addresses to one key, they must share a row. For a key that is not a URL the same part of the text is used.
 
 Two keys share a row only if both hashes agree. For n keys that happens by chance with probability below n**2 / 2**129,
 at 10**9 keys 1.5 * 10**-21. An author of links cannot force it, because the digest has a secret. The host hash needs

@@ -1,7 +1,6 @@
 """The exact seen-set: a scalable Bloom filter, backed by a row for each key.
 
     a key  ->  absent from the filter in front?  -> new      memory only; all but `fpp` of the unknown keys end here
-           ->  its host has no row?              -> new      filter over the rows' first 8 bytes
            ->  its row is absent?                -> new      filter over whole rows, otherwise a read
            ->  known
 
@@ -46,23 +45,12 @@ from crawler.seen.filters import (
 )
 from crawler.seen.filters import load_seen as load_filter
 from crawler.seen.filters import make_seen as make_filter
-from crawler.seen.filters.memory_budget import Room, planned_parameters
+from crawler.seen.filters.planning import Room, planned_parameters
 from crawler.seen.slices.digests import list_keys
 
 ROW_COUNT = b"seen-count"  # key of the stored number of rows
 ROW_COUNT_FORM = struct.Struct("<Q")
-_HOSTS_REMEMBERED = 2**16  # about 6 MB
 _TOGETHER = 4096  # keys that ``update`` adds per batch
-
-
-class Answers(Struct):
-    """How many lookups each part answered since the set was opened. A key that occurs twice in a batch is looked up
-    once."""
-
-    front: int = 0  # absent from the filter in front: new
-    host: int = 0  # no row of the host: new
-    row: int = 0  # no row of the key: new
-    known: int = 0  # the row exists
 
 
 class ExactSeenSet:
@@ -85,10 +73,8 @@ class ExactSeenSet:
         if stored is not None and len(stored) != ROW_COUNT_FORM.size:
             raise FilterError(f"the stored row count of the exact seen-set has {len(stored)} bytes")
         self._count: int = 0 if stored is None else ROW_COUNT_FORM.unpack(stored)[0]
-        self._hosts: set[bytes] = set()  # hosts known to have a row
         self._batch: Batch | None = None
         self._changed: dict[bytes, bool] = {}  # row -> True if it exists once the batch is written
-        self.answers = Answers()
 
     # -- keys in a transaction -----------------------------------------------------------------------------
 
@@ -203,41 +189,11 @@ class ExactSeenSet:
 
     def _known(self, rows: Sequence[bytes], digests: bytes, changed: Mapping[bytes, bool]) -> set[bytes]:
         """Return the rows that are in the store, or will be after the changes."""
-        asked: set[bytes] = set()
-        known: set[bytes] = set()
-        for row, maybe in zip(rows, self._front.contains_digests(digests), strict=True):
-            if not maybe:
-                self.answers.front += 1
-            elif row not in changed:
-                asked.add(row)
-            elif changed[row]:
-                known.add(row)
-        return known | self._stored(asked) if asked else known
-
-    def _stored(self, asked: set[bytes]) -> set[bytes]:
-        # Sorted, so that neighbours are read together.
-        left: list[bytes] = []
-        for host, group in itertools.groupby(sorted(asked), key=_host_of):
-            rows = list(group)
-            if self._met(host):
-                left += rows
-            else:
-                self.answers.host += len(rows)
-        found = self._store.get_many(Family.SEEN, left)
-        stored = {row for row, value in zip(left, found, strict=True) if value is not None}
-        self.answers.known += len(stored)
-        self.answers.row += len(left) - len(stored)
-        return stored
-
-    def _met(self, host: bytes) -> bool:
-        if host in self._hosts:
-            return True
-        met = self._store.holds_prefix(Family.SEEN, host)
-        if met:
-            if len(self._hosts) >= _HOSTS_REMEMBERED:
-                self._hosts.clear()
-            self._hosts.add(host)
-        return met
+        maybe = {row for row, held in zip(rows, self._front.contains_digests(digests), strict=True) if held}
+        asked = sorted(maybe.difference(changed))  # sorted, so that neighbours are read together
+        found = self._store.get_many(Family.SEEN, asked) if asked else ()
+        stored = {row for row, value in zip(asked, found, strict=True) if value is not None}
+        return stored.union(row for row in maybe if changed.get(row))
 
     # -- the filter in front -----------------------------------------------------------------------------------
 
@@ -290,10 +246,6 @@ class ExactSeenSet:
 
     def __repr__(self) -> str:
         return f"<ExactSeenSet kind={self.kind} count={len(self)} fpp=0>"
-
-
-def _host_of(row: bytes) -> bytes:
-    return row[:HOST_BYTES]
 
 
 class KeptRows(Struct, frozen=True):

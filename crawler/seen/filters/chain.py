@@ -48,11 +48,11 @@ from crawler.seen.filters.watched_keys import WatchedKeys
 from crawler.seen.slices.compiled import CHUNK, seen_kernel
 from crawler.seen.slices.contract import Slice
 from crawler.seen.slices.digest_batch import Batch, Indices, Words
-from crawler.seen.slices.digests import count_digests, digest_words, pairs_of
+from crawler.seen.slices.digests import count_digests, digest_words
 from crawler.seen.slices.errors import JSON, FilterError, FullError, HashMismatchError
 from crawler.seen.slices.fpp_model import compound
 from crawler.seen.slices.key_hash import SEED_ZERO, KeyHash
-from crawler.seen.slices.layouts import stack_of, stated_for_kernel
+from crawler.seen.slices.layouts import stated_for_kernel
 
 _HASHES_DIFFER = (
     "filters can only be united if they hash keys with the same secret: create one with the secret of the other "
@@ -61,8 +61,6 @@ _HASHES_DIFFER = (
 _CHUNK = CHUNK  # keys compared with the same state; limits the memory of a batch
 _WARY = 256  # keys added at a time to a slice that an attacker's keys may fill
 _WATCHED = "watched"
-_FEW_TO_SORT = 40
-_NARROW = 256  # keys; in larger batches, older slices look up only the keys that newer ones do not hold
 
 
 class Chain(ABC):
@@ -71,7 +69,6 @@ class Chain(ABC):
     kind: str
     fpp: float
     _compacts = False  # True if one slice may replace all
-    _few = 12  # keys; below, plain loops are faster than numpy's calls
 
     def __init__(self, hash: KeyHash | None) -> None:
         """With ``hash`` None, create a hash with its own secret."""
@@ -114,8 +111,6 @@ class Chain(ABC):
         """Add the keys of these digests, 16 bytes each. Returns the positions of the new ones, ascending."""
         with self._lock:
             count = count_digests(digests)
-            if count < self._few and self._kernel is None:
-                return self._add_few(digests)
             new: list[int] = []
             for start in range(0, count, _CHUNK):
                 if self._kernel is not None:
@@ -153,9 +148,6 @@ class Chain(ABC):
                 for start in range(0, count, _CHUNK):
                     known += self._kernel.holds_digests(digests, start)
                 return known
-            if count < self._few:
-                ask = self._stack.holds_one
-                return [ask(h1, h2) for h1, h2 in pairs_of(digests)]
             halves = digest_words(digests)
             for start in range(0, len(halves), _CHUNK):
                 batch = Batch(halves[start : start + _CHUNK])
@@ -191,15 +183,9 @@ class Chain(ABC):
 
     def _unseen(self, batch: Batch) -> Indices:
         """Return the positions, ascending, of the keys that no slice holds."""
-        if len(batch) < _NARROW:
-            return np.logical_not(self._stack.holds(batch)).nonzero()[0]
-        newest, *older = reversed(self._chain)
-        left = np.flatnonzero(~newest.filter.holds(batch))
-        if older and len(left):
-            rest = batch.at(left, asked=True)
-            for entry in older:
-                keep = np.flatnonzero(~entry.filter.holds(rest))
-                left, rest = left.take(keep), rest.at(keep, asked=True)
+        left = np.arange(len(batch))
+        for entry in reversed(self._chain):  # the newest holds half of all keys
+            left = left[~entry.filter.holds(batch.at(left))]
         return left
 
     def _put(self, batch: Batch) -> None:
@@ -219,40 +205,10 @@ class Chain(ABC):
             self._count(part)
             start += part
 
-    def _add_one(self, h1: int, h2: int) -> bool:
-        new = not self._stack.holds_one(h1, h2)
-        if new:
-            if self._chain[-1].filter.crowded:
-                self._need(1)
-            self._put_one(h1, h2)
-        self._watched.watch_one(h1, h2, new)
-        return new
-
-    def _add_few(self, digests: bytes) -> list[int]:
-        ask = self._stack.holds_one
-        pairs = list(pairs_of(digests))
-        known = [ask(h1, h2) for h1, h2 in pairs]
-        fresh: dict[tuple[int, int], int] = {}
-        for position, held in enumerate(known):
-            if not held:
-                fresh.setdefault(pairs[position], position)
-        self._need(len(fresh))
-        watch = self._watched.watch_one
-        for (h1, h2), held in zip(pairs, known, strict=True):
-            watch(h1, h2, not held)
-        for h1, h2 in fresh:
-            self._put_one(h1, h2)
-        return list(fresh.values())
-
-    def _put_one(self, h1: int, h2: int) -> None:
-        entry = self._open()
-        entry.filter.put_one(h1, h2)
-        entry.count += 1
-        entry.admitted += 1
-
     def _claims(self, h1: int, h2: int) -> list[int]:
         """Return the numbers of the slices that report the key as present, counted from the oldest, 0."""
-        return [number for number, entry in enumerate(self._chain) if entry.filter.holds_one(h1, h2)]
+        batch = Batch.of_one(h1, h2)
+        return [number for number, entry in enumerate(self._chain) if entry.filter.holds(batch)[0]]
 
     # -- growing
 
@@ -287,7 +243,6 @@ class Chain(ABC):
         for entry in self._chain:
             entry.filter.sampling = self._sampling
         slices = [entry.filter for entry in reversed(self._chain)]
-        self._stack = stack_of(slices)
         stated = stated_for_kernel(slices)
         if stated is None:
             self._kernel = None
@@ -504,14 +459,8 @@ def _differences(mine: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str,
 
 def _first_occurrences(batch: Batch, positions: Indices) -> Indices:
     """Return ``positions`` without those whose digest occurs at an earlier one."""
-    halves = batch.halves[:, 0].take(positions)
-    if len(halves) < _FEW_TO_SORT:
-        if len(set(halves.tolist())) == len(halves):
-            return positions
-    else:
-        halves.sort()
-        if not (halves[1:] == halves[:-1]).any():
-            return positions
+    if len(np.unique(batch.halves[:, 0].take(positions))) == len(positions):
+        return positions
     firsts: dict[bytes, int] = {}
     for position in positions.tolist():
         firsts.setdefault(batch.halves[position].tobytes(), position)

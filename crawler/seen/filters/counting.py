@@ -24,7 +24,6 @@ class CountingFilter(ForgettingFilter):
     """A seen-set of counters; see ``counting_slice``."""
 
     kind = "counting"
-    _few = 6  # below 12, because a loop visits the many counters of a key one by one
 
     def __init__(
         self,

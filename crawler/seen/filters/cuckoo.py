@@ -28,7 +28,6 @@ class CuckooFilter(ForgettingFilter):
     """A seen-set of tags; see ``cuckoo_slice``."""
 
     kind = "cuckoo"
-    _few = 40
 
     def __init__(
         self,

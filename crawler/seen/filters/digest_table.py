@@ -24,7 +24,6 @@ class DigestTable(Filter):
     """A seen-set of digests; see ``table_slice``. ``fpp`` is the rate for 64 or 128 bits at 2**32 keys."""
 
     kind = "digest"
-    _few = 128  # a loop stops at the key, while array operations scan whole buckets
 
     def __init__(
         self,

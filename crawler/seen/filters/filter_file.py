@@ -12,19 +12,30 @@ This is the only module of the package that opens files, and only at the paths t
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+import stat
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, BinaryIO
 
 from msgspec import Struct
 
+from crawler.base.disk import Appender, Disk, RealDisk
+from crawler.seen.filters.planning import check_memory
 from crawler.seen.filters.protocol import SeenSnapshot
-from crawler.seen.filters.segment_format import NAMES_HASH, FormatError, Output, read_segment, write_segment
+from crawler.seen.filters.segment_format import (
+    NAMES_HASH,
+    FormatError,
+    Output,
+    check_version,
+    read_segment,
+    write_segment,
+)
 from crawler.seen.slices.errors import JSON
 
 FilePath = str | os.PathLike[str]
 
 _HOLDS = "seen-set"
-_PRIVATE = 0o600
 
 
 class StoredParts(Struct, frozen=True):
@@ -88,24 +99,43 @@ def read_file(path: FilePath) -> StoredParts:
     return found
 
 
-def _open_private(path: str, flags: int) -> int:
-    return os.open(path, flags, _PRIVATE)
+@contextmanager
+def opened_filter(path: FilePath) -> Iterator[tuple[BinaryIO, int]]:
+    """Open the file of a filter that fits into memory, and yield it with its size. Raises ``FormatError``,
+    ``FilterError``, ``OSError``."""
+    with open(path, "rb", opener=_without_waiting) as inp:
+        found = os.fstat(inp.fileno())
+        if not stat.S_ISREG(found.st_mode):
+            raise FormatError("not a regular file")
+        check_version(inp)
+        check_memory(found.st_size, "the filter in it")
+        yield inp, found.st_size
 
 
-def replace_file(path: FilePath, write: Callable[[BinaryIO], object]) -> None:
+def _without_waiting(path: str, flags: int) -> int:
+    """Open a file without waiting for the writer of a pipe."""
+    return os.open(path, flags | os.O_NONBLOCK)
+
+
+def replace_file(path: FilePath, write: Callable[[Output], object], disk: Disk | None = None) -> None:
     """Let ``write`` write a new file at ``path``, readable only by its owner, because it holds a secret.
 
-    After a crash, either the old or the new file is there.
-    Raises ``OSError``."""
-    part = os.fspath(path) + ".part"
+    After a crash, either the old or the new file is there. Raises ``OSError``."""
+    path = Path(path)
+    disk, part = disk or RealDisk(), path.with_name(path.name + ".part")
+    if part.exists():
+        disk.unlink(part)  # left by a killed run, perhaps of an earlier version, and readable by others
+    file = disk.open(part, create=True)
     try:
-        with open(part, "wb", opener=_open_private) as out:
-            os.fchmod(out.fileno(), _PRIVATE)  # a file left by a killed run may have other permissions
-            write(out)
-            out.flush()
-            os.fsync(out.fileno())
-        os.replace(part, path)
-    except BaseException:
-        if os.path.exists(part):
-            os.unlink(part)
+        file.truncate(0)
+        write(Appender(file))
+        file.sync()
+    except BaseException as error:
+        disk.unlink(part)
+        if isinstance(error, OSError):
+            raise OSError(error.errno, error.strerror, str(part)) from error
         raise
+    finally:
+        file.close()
+    disk.replace(part, path)
+    disk.sync_directory(path.parent)

@@ -41,21 +41,19 @@ from __future__ import annotations
 import io
 import math
 import struct
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from itertools import islice
 from typing import BinaryIO, Self
 
 import mmh3
 import numpy as np
-import numpy.typing as npt
 
 from crawler.seen.filters.segment_format import FormatError
-from crawler.seen.slices.bit_storage import as_bits, zeroed_words
+from crawler.seen.slices.bit_storage import zeroed_words
+from crawler.seen.slices.digest_batch import Batch
 from crawler.seen.slices.digests import digest_words
 from crawler.seen.slices.errors import FilterError
-from crawler.seen.slices.guava_slice import MOST_HASHES, narrow_positions
-
-Bools = npt.NDArray[np.bool_]
-Words = npt.NDArray[np.uint64]
+from crawler.seen.slices.guava_slice import GuavaSlice, GuavaSlice32
 
 MAX_WORDS = 2**31 - 1  # the maximum length of a Java array
 _WIDE, _NARROW = 1, 0  # strategies
@@ -64,10 +62,7 @@ _HEAD = struct.Struct(">bBi")
 _BIG = np.dtype(">u8")
 _PIECE = 2**17  # words, 1 MiB
 _CHUNK = 4096  # keys
-_LONG_MAX = np.uint64(2**63 - 1)
-_SIX = np.uint64(6)
-_LOW_SIX = np.uint64(63)
-_ONE = np.uint64(1)
+_STRATEGIES: dict[int, type[GuavaSlice]] = {_WIDE: GuavaSlice, _NARROW: GuavaSlice32}
 
 
 def guava_size(expected: int, fpp: float, *, narrow: bool = False) -> tuple[int, int]:
@@ -100,108 +95,35 @@ def funnelled(key: str | bytes) -> bytes:
 
 
 class GuavaBloomFilter:
-    """A fixed-size filter like Guava's: it does not store its intended number of keys."""
+    """A fixed-size filter like Guava's: it does not store its intended number of keys. ``slice`` has its bits."""
 
-    def __init__(self, words: Words, hashes: int, *, narrow: bool = False) -> None:
-        """Use ``words``, shape (length,), as the memory; adding keys changes them. ``narrow`` selects the strategy
-        MURMUR128_MITZ_32. Raises ``FilterError``."""
-        if not 1 <= hashes <= MOST_HASHES:
-            raise FilterError(f"a Guava filter must have 1 to {MOST_HASHES} hashes, not {hashes}")
-        if not 1 <= len(words) <= MAX_WORDS:
-            raise FilterError(f"a Guava filter must have 1 to {MAX_WORDS} words, not {len(words)}")
-        self.words = words
-        self.hashes = hashes
-        self.narrow = narrow
+    def __init__(self, slice: GuavaSlice) -> None:
+        self.slice = slice
 
     @classmethod
     def sized(cls, expected: int, fpp: float = 0.03, *, narrow: bool = False) -> Self:
-        """Return an empty filter, like ``BloomFilter.create``. Raises ``FilterError``."""
+        """Return an empty filter, like ``BloomFilter.create``, or with ``narrow`` one of the strategy
+        MURMUR128_MITZ_32. Raises ``FilterError``."""
         words, hashes = guava_size(expected, fpp, narrow=narrow)
-        return cls(zeroed_words(words), hashes, narrow=narrow)
-
-    @property
-    def bits(self) -> int:
-        return len(self.words) * 64
-
-    # -- keys
-
-    def put(self, key: str | bytes) -> bool:
-        """Add one key. Returns True if that changed a bit, which means that the key was new."""
-        digest = mmh3.hash_bytes(funnelled(key))
-        changed = not self._hold(digest)[0]
-        self.put_digests(digest)
-        return changed
-
-    def might_contain(self, key: str | bytes) -> bool:
-        """Return True if the key is present or a false positive."""
-        return bool(self._hold(mmh3.hash_bytes(funnelled(key)))[0])
+        return cls(_STRATEGIES[_NARROW if narrow else _WIDE](words * 64, hashes))
 
     def put_many(self, keys: Iterable[str | bytes]) -> None:
-        self.put_digests(b"".join([mmh3.hash_bytes(funnelled(key)) for key in keys]))
+        for batch in _batches(keys):
+            self.slice.put(batch)
 
     def might_contain_many(self, keys: Iterable[str | bytes]) -> list[bool]:
-        return self.contains_digests(b"".join([mmh3.hash_bytes(funnelled(key)) for key in keys]))
-
-    def put_digests(self, digests: bytes) -> None:
-        """Add the keys of these digests, 16 bytes each. Raises ``ValueError`` if the length is not a multiple of 16."""
-        halves = digest_words(digests)
-        for start in range(0, len(halves), _CHUNK):
-            places = self._positions(halves[start : start + _CHUNK]).reshape(-1)
-            np.bitwise_or.at(self.words, (places >> _SIX).view(np.intp), _ONE << (places & _LOW_SIX))
-
-    def contains_digests(self, digests: bytes) -> list[bool]:
-        """Return, for each of these digests, True if its key is present or a false positive."""
-        found: list[bool] = self._hold(digests).tolist()
-        return found
-
-    def _hold(self, digests: bytes) -> Bools:
-        halves = digest_words(digests)
-        found = np.empty(len(halves), np.bool_)
-        for start in range(0, len(halves), _CHUNK):
-            places = self._positions(halves[start : start + _CHUNK])
-            bits = self.words.take((places >> _SIX).view(np.intp)) >> (places & _LOW_SIX)
-            found[start : start + _CHUNK] = (bits & _ONE).all(axis=1)
-        return found
-
-    def _positions(self, halves: Words) -> Words:
-        """Return the positions of each key, with shape (n, hashes)."""
-        if self.narrow:
-            return narrow_positions(halves, self.bits, self.hashes)
-        steps = np.arange(self.hashes, dtype=np.uint64)
-        return (halves[:, :1] + halves[:, 1:] * steps & _LONG_MAX) % np.uint64(self.bits)
-
-    def put_all(self, other: GuavaBloomFilter) -> None:
-        """Add all keys of ``other``. Raises ``FilterError`` if the two are incompatible."""
-        if self.narrow != other.narrow:
-            raise FilterError("filters of MURMUR128_MITZ_32 and MURMUR128_MITZ_64 cannot be merged")
-        if self.hashes != other.hashes:
-            raise FilterError(f"filters of {self.hashes} and {other.hashes} hashes cannot be merged")
-        if len(self.words) != len(other.words):
-            raise FilterError(f"filters of {self.bits} and {other.bits} bits cannot be merged")
-        self.words |= other.words
-
-    # -- statistics
-
-    def fill(self) -> float:
-        """Return the share of set bits."""
-        return as_bits(self.words).count() / self.bits
-
-    def fpp_estimated(self) -> float:
-        """Return ``fill ** k``, like Guava's ``expectedFpp``."""
-        return float(self.fill() ** self.hashes)
-
-    def count_estimated(self) -> float:
-        """Return ``-(m/k) ln(1 - fill)``, like Guava's ``approximateElementCount``; infinity if every bit is set."""
-        fill = self.fill()
-        return math.inf if fill == 1 else -math.log1p(-fill) * self.bits / self.hashes
+        """Return, for each key, True if it is present or a false positive."""
+        return [held for batch in _batches(keys) for held in self.slice.holds(batch).tolist()]
 
     # -- the serialised form
 
     def write_to(self, out: BinaryIO) -> None:
         """Write the filter at ``out``'s position, like ``BloomFilter.writeTo``."""
-        out.write(_HEAD.pack(_NARROW if self.narrow else _WIDE, self.hashes, len(self.words)))
-        for start in range(0, len(self.words), _PIECE):
-            out.write(self.words[start : start + _PIECE].astype(_BIG).tobytes())
+        words = self.slice.words
+        narrow = isinstance(self.slice, GuavaSlice32)
+        out.write(_HEAD.pack(_NARROW if narrow else _WIDE, self.slice.hashes, len(words)))
+        for start in range(0, len(words), _PIECE):
+            out.write(words[start : start + _PIECE].astype(_BIG).tobytes())
 
     @classmethod
     def read_from(cls, inp: BinaryIO, *, limit: int) -> Self:
@@ -212,7 +134,7 @@ class GuavaBloomFilter:
         """
         head = _exactly(inp, _HEAD.size, "the head")
         strategy, hashes, length = _HEAD.unpack(head)
-        if strategy not in (_WIDE, _NARROW):
+        if strategy not in _STRATEGIES:
             raise FormatError(f"not a Guava filter: strategy {strategy} at offset 0")
         if hashes == 0:
             raise FormatError("not a Guava filter: no hashes at offset 1")
@@ -224,7 +146,7 @@ class GuavaBloomFilter:
         for start in range(0, length, _PIECE):
             stop = min(length, start + _PIECE)
             words[start:stop] = np.frombuffer(_exactly(inp, (stop - start) * 8, "the words"), _BIG)
-        return cls(words, hashes, narrow=strategy == _NARROW)
+        return cls(_STRATEGIES[strategy](length * 64, hashes, words))
 
     def to_bytes(self) -> bytes:
         out = io.BytesIO()
@@ -239,6 +161,12 @@ class GuavaBloomFilter:
         if inp.tell() != len(data):
             raise FormatError(f"{len(data) - inp.tell()} bytes after the filter, which ends at offset {inp.tell()}")
         return read
+
+
+def _batches(keys: Iterable[str | bytes]) -> Iterator[Batch]:
+    left = iter(keys)
+    while some := list(islice(left, _CHUNK)):
+        yield Batch(digest_words(b"".join([mmh3.hash_bytes(funnelled(key)) for key in some])))
 
 
 def _exactly(inp: BinaryIO, size: int, what: str) -> bytes:

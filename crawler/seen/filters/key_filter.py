@@ -44,20 +44,13 @@ class Filter(Chain):
 
     def add(self, key: Key) -> bool:
         """Add one key. Returns whether it was new."""
-        if self._kernel is not None and (new := self._kernel.add_keys(self, (key,))) is not None:
-            return bool(new)
-        h1, h2 = self.hash.digest_one(key)
-        with self._lock:
-            return self._add_one(h1, h2)
+        return bool(self.add_many((key,)))
 
     def add_many(self, keys: Iterable[Key]) -> list[int]:
         """Add ``keys``. Returns the positions of the new ones, ascending; a repeated key is new the first time."""
         kernel = self._kernel
         if kernel is not None and (new := kernel.add_keys(self, keys)) is not None:
             return new
-        keys = list_keys(keys)
-        if len(keys) == 1:
-            return [0] if self.add(keys[0]) else []
         return self.add_digests(self.hash.digest_keys(keys))
 
     def update(self, *others: Iterable[Key]) -> None:
@@ -74,11 +67,7 @@ class Filter(Chain):
         return self.contains_digests(self.hash.digest_keys(keys))
 
     def __contains__(self, key: object) -> bool:
-        if self._kernel is not None:
-            return self.contains_digests(self.hash.digest_keys((key,)))[0]  # type: ignore[arg-type]
-        h1, h2 = self.hash.digest_one(key)  # type: ignore[arg-type]  # raises TypeError for anything else
-        with self._lock:
-            return self._stack.holds_one(h1, h2)
+        return self.contains_digests(self.hash.digest_keys((key,)))[0]  # type: ignore[arg-type]  # raises TypeError
 
     def lookup(self, key: Key) -> Lookup:
         """Look up the key. Returns the answer, its reliability, and the slices that hold the key."""

@@ -75,11 +75,6 @@ class WatchedKeys:
         for position, (h1, h2) in zip(watched.tolist(), halves[watched].tolist(), strict=True):
             self.watch_unknown(h1, h2, found_new is None or position in found_new)
 
-    def watch_one(self, h1: int, h2: int, new: bool) -> None:
-        """``watch`` for one key, given the halves of its digest."""
-        if not h2 & self.mask:
-            self.watch_unknown(h1, h2, new)
-
     def watch_unknown(self, h1: int, h2: int, new: bool) -> None:
         """Record a key, unless it is not watched or already recorded."""
         if h2 & self.mask or h1 in self.known:

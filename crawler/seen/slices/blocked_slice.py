@@ -19,29 +19,23 @@ bit; the model accounts for this.
 Fractions and lanes depend only on the digest, so a batch is prepared once and looked up in every slice.
 
 Cost. Looking up a batch gathers 64 bytes per key and compares them: with numpy about 100 ns per key from
-memory. Below about twelve keys the overhead of numpy's calls dominates, and a plain loop over a memoryview is
-faster.
+memory.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from functools import partial
-from itertools import groupby
-from operator import attrgetter
 
 import numpy as np
 import numpy.typing as npt
 
 from crawler.seen.slices.bit_storage import zeroed_words
-from crawler.seen.slices.digest_batch import MASK32, MASK_INTS, MULTIPLIER, Batch, Indices, Words
+from crawler.seen.slices.digest_batch import Batch, Indices, Words
 from crawler.seen.slices.errors import JSON, FilterError
 from crawler.seen.slices.fpp_model import BlockShape, best_shape, load_for
 from crawler.seen.slices.sampling import PAGES, UNFORESEEN, Sampling
 
 Bools = npt.NDArray[np.bool_]
-PlainSlice = tuple["memoryview[int]", int, int, list[int]]  # words, blocks per region, start of region 1, masks
 
 # Zero-dimensional arrays: numpy's operators are faster with them than with its scalars.
 _SHIFT = np.array(32, np.uint64)
@@ -50,8 +44,6 @@ _ALL_EIGHT = np.array(0x0101010101010101, np.uint64)
 LAYOUTS = {1: "blocked", 2: "paired"}
 
 _LEAST_LOAD = 1e-3  # keys per block; half a million bits per key
-_FEW_TO_PUT = 4  # keys; below, plain loops are faster than numpy's calls
-_FEW_BLOCKS = 256  # blocks; up to this number, checking for duplicates pays off
 
 
 def sized_blocks(capacity: int, fpp: float, *, blocks: int) -> tuple[BlockShape, int]:
@@ -87,22 +79,14 @@ class BlockedSlice:
         self.shape = shape
         self.blocks_per_region = blocks_per_region
         self.words = zeroed_words(size) if words is None else words
-        self._flat = self.words.data
         self._blocks = self.words.reshape(-1, shape.words)
         self._scale = np.array(blocks_per_region, np.uint64)
         self._word_numbers = np.arange(shape.words)
-        # Start of the second half of a key's words: in the other region, or 0 if both halves are in one block.
-        self._far = blocks_per_region * shape.words if shape.blocks == 2 else 0
 
     @classmethod
     def sized(cls, capacity: int, fpp: float, *, blocks: int) -> BlockedSlice:
         """Return the smallest slice that stays within ``fpp`` until ``capacity`` keys were added."""
         return cls(*sized_blocks(capacity, fpp, blocks=blocks))
-
-    @property
-    def plain(self) -> PlainSlice:
-        """The fields that ``lookup`` needs."""
-        return self._flat, self.blocks_per_region, self._far, MASK_INTS[self.shape.hashes]
 
     @property
     def layout(self) -> str:
@@ -118,61 +102,22 @@ class BlockedSlice:
 
     def _addresses(self, batch: Batch) -> Indices:
         """Return the block indices of each key, with shape (n, blocks per key)."""
-        if batch.blocks is not None and batch.blocks[0] is self:
-            return batch.blocks[1]
-        scaled = _fractions(batch, self.shape) * self._scale
+        fractions = batch.fractions if self.shape.blocks == 2 else batch.fractions[::2]
+        scaled = fractions * self._scale
         scaled >>= _SHIFT
         return scaled.view(np.intp).reshape(-1, self.shape.blocks)
 
     def holds(self, batch: Batch) -> Bools:
         """Return, for each key of the batch, True if all its bits are set."""
         masks = batch.masks(self.hashes).reshape(-1, self.shape.words)
-        addresses = self._addresses(batch)
-        if batch.blocks is None:
-            batch.blocks = self, addresses
-        found = self._blocks.take(addresses.reshape(-1), axis=0)
+        found = self._blocks.take(self._addresses(batch).reshape(-1), axis=0)
         found &= masks
         return np.asarray(np.equal(found, masks).reshape(-1).view(np.uint64) == _ALL_EIGHT)
 
     def put(self, batch: Batch) -> None:
         """Set the bits of every key of the batch."""
-        if len(batch) < _FEW_TO_PUT:
-            for h1, h2 in batch.halves.tolist():
-                self.put_one(h1, h2)
-            return
-        addresses = self._addresses(batch).reshape(-1)
-        masks = batch.masks(self.hashes)
-        if len(addresses) <= _FEW_BLOCKS and len(set(addresses.tolist())) == len(addresses):
-            blocks = self._blocks.take(addresses, axis=0)
-            blocks |= masks.reshape(-1, self.shape.words)
-            self._blocks[addresses] = blocks
-            return
-        places = addresses.reshape(-1, 1) * self.shape.words + self._word_numbers
-        np.bitwise_or.at(self.words, places.reshape(-1), masks.reshape(-1))
-
-    def put_one(self, h1: int, h2: int) -> None:
-        """Set the bits of one key without numpy, given the halves of its digest."""
-        z = (h1 ^ h2) * MULTIPLIER
-        a, b = z & MASK32, z >> 32 & MASK32
-        words, blocks, table = self._flat, self.blocks_per_region, MASK_INTS[self.shape.hashes]
-        if self._far:
-            i = (a * blocks >> 32) * 4
-            j = (b * blocks >> 32) * 4 + self._far
-        else:
-            i = (a * blocks >> 32) * 8
-            j = i + 4
-        words[i] |= table[h1 & 0xFFF]
-        words[i + 1] |= table[h1 >> 16 & 0xFFF]
-        words[i + 2] |= table[h1 >> 32 & 0xFFF]
-        words[i + 3] |= table[h1 >> 48 & 0xFFF]
-        words[j] |= table[h2 & 0xFFF]
-        words[j + 1] |= table[h2 >> 16 & 0xFFF]
-        words[j + 2] |= table[h2 >> 32 & 0xFFF]
-        words[j + 3] |= table[h2 >> 48 & 0xFFF]
-
-    def holds_one(self, h1: int, h2: int) -> bool:
-        """``holds`` for one key without numpy, given the halves of its digest."""
-        return lookup([self.plain], h1, h2)
+        places = self._addresses(batch).reshape(-1, 1) * self.shape.words + self._word_numbers
+        np.bitwise_or.at(self.words, places.reshape(-1), batch.masks(self.hashes).reshape(-1))
 
     def geometry(self) -> dict[str, JSON]:
         """Together with ``words``, enough to rebuild the slice."""
@@ -211,79 +156,3 @@ class BlockedSlice:
         clear = math.exp(-self.shape.hashes * count / self.bits)
         coinciding = self.bits / self.shape.hashes * math.sqrt((1 / clear - 1) / (blocks * self.shape.words * 64))
         return math.hypot(count / math.sqrt(max(1.0, fallen)), coinciding)
-
-
-class BlockedStack:
-    """Blocked slices looked up together, which is faster for small batches."""
-
-    def __init__(self, slices: Sequence[BlockedSlice]) -> None:
-        """Take ``slices``, at least one, in lookup order."""
-        # Given the halves of one digest: True if any slice holds it. Works without numpy.
-        self.holds_one = partial(lookup, [part.plain for part in slices])
-        self._alike = [_Alike(list(alike)) for _, alike in groupby(slices, attrgetter("shape"))]
-
-    def holds(self, batch: Batch) -> Bools:
-        """Return, for each key of the batch, True if any slice holds it."""
-        first, *others = self._alike
-        found = first.holds(batch)
-        for alike in others:
-            found |= alike.holds(batch)
-        return found
-
-
-class _Alike:
-    """Slices of one shape, looked up with a single address calculation and a single comparison."""
-
-    def __init__(self, slices: Sequence[BlockedSlice]) -> None:
-        self.slices = slices
-        self.shape = slices[0].shape
-        self._scales = np.array([part.blocks_per_region for part in slices], np.uint64).reshape(-1, 1)
-        self._arrays = [part._blocks for part in slices]
-
-    def holds(self, batch: Batch) -> Bools:
-        shape, size, count = self.shape, len(batch), len(self.slices)
-        if count == 1:
-            return self.slices[0].holds(batch)
-        scaled = _fractions(batch, shape) * self._scales
-        scaled >>= _SHIFT
-        addresses = scaled.view(np.intp)
-        if batch.blocks is None:
-            batch.blocks = self.slices[0], addresses[0].reshape(-1, shape.blocks)
-        masks = batch.masks(shape.hashes).reshape(-1, shape.words)
-        found = np.empty((count, size * shape.blocks, shape.words), np.uint64)
-        for array, address, into in zip(self._arrays, addresses, found, strict=True):
-            # "clip" writes directly into the output; no address is out of range.
-            array.take(address, axis=0, out=into, mode="clip")
-        found &= masks
-        held = np.equal(found, masks).reshape(-1).view(np.uint64) == _ALL_EIGHT
-        return np.asarray(np.logical_or.reduce(held.reshape(count, size)))
-
-
-def _fractions(batch: Batch, shape: BlockShape) -> Words:
-    return batch.fractions if shape.blocks == 2 else batch.fractions[::2]
-
-
-def lookup(slices: list[PlainSlice], h1: int, h2: int) -> bool:
-    """Return True if any slice holds the key, given the halves of its digest. Like ``holds``, without numpy."""
-    z = (h1 ^ h2) * MULTIPLIER
-    a, b = z & MASK32, z >> 32 & MASK32
-    known: list[int] = []
-    for words, blocks, far, table in slices:
-        if table is not known:
-            known = table
-            m0, m4 = table[h1 & 0xFFF], table[h2 & 0xFFF]
-        # Most slices do not hold the key, and usually their first word shows it. So compute the rest later.
-        i = (a * blocks >> 32) * (4 if far else 8)
-        if words[i] & m0 == m0:
-            j = (b * blocks >> 32) * 4 + far if far else i + 4
-            if (
-                words[j] & m4 == m4
-                and words[i + 1] & (m := table[h1 >> 16 & 0xFFF]) == m
-                and words[j + 1] & (m := table[h2 >> 16 & 0xFFF]) == m
-                and words[i + 2] & (m := table[h1 >> 32 & 0xFFF]) == m
-                and words[j + 2] & (m := table[h2 >> 32 & 0xFFF]) == m
-                and words[i + 3] & (m := table[h1 >> 48 & 0xFFF]) == m
-                and words[j + 3] & (m := table[h2 >> 48 & 0xFFF]) == m
-            ):
-                return True
-    return False

@@ -39,7 +39,7 @@ import numpy as np
 import numpy.typing as npt
 
 from crawler.seen.slices.bit_storage import zeroed_words
-from crawler.seen.slices.digest_batch import MASK64, Batch
+from crawler.seen.slices.digest_batch import Batch
 from crawler.seen.slices.errors import JSON
 from crawler.seen.slices.fpp_model import FULLEST
 from crawler.seen.slices.sampling import UNFORESEEN, Sampling
@@ -49,10 +49,8 @@ Words = npt.NDArray[np.uint64]
 
 MAX_HASHES = 30
 POSITIONS = "enhanced"  # stored with each slice, because an earlier version computed other positions
-_FEW_TO_DIVIDE = 1_024
 _ALLOWED = 1.01  # times the requested fpp; the terms omitted for large filters add less than this
 _MORE = 1.005
-_STEPS = [(i, (i**3 - i) // 6) for i in range(MAX_HASHES)]
 _SIX = np.uint64(6)
 _LOW_SIX = np.uint64(63)
 _ONE = np.uint64(1)
@@ -111,9 +109,6 @@ def steps_of(hashes: int) -> tuple[Words, Words]:
 
 def reduce_to(places: Words, size: int) -> Words:
     """Reduce ``places`` modulo ``size``, in place."""
-    if places.size < _FEW_TO_DIVIDE:
-        places %= np.uint64(size)
-        return places
     # numpy divides by a scalar much faster than it computes the remainder.
     whole = places // np.uint64(size)
     whole *= np.uint64(size)
@@ -128,11 +123,6 @@ def positions_of(batch: Batch, size: int, hashes: int) -> Words:
     places += batch.halves[:, :1]
     places += bends
     return reduce_to(places, size)
-
-
-def positions_of_one(h1: int, h2: int, size: int, hashes: int) -> list[int]:
-    """``positions_of`` for one key."""
-    return [(h1 + i * h2 + bend & MASK64) % size for i, bend in _STEPS[:hashes]]
 
 
 class ClassicSlice:
@@ -154,7 +144,6 @@ class ClassicSlice:
         self.bits = bits
         self.hashes = hashes
         self.words = zeroed_words(bits // 64) if words is None else words
-        self._flat = self.words.data
 
     @classmethod
     def sized(cls, capacity: int, fpp: float) -> ClassicSlice:
@@ -163,9 +152,6 @@ class ClassicSlice:
 
     def _positions(self, batch: Batch) -> Words:
         return positions_of(batch, self.bits, self.hashes)
-
-    def _positions_of_one(self, h1: int, h2: int) -> list[int]:
-        return positions_of_one(h1, h2, self.bits, self.hashes)
 
     def holds(self, batch: Batch) -> Bools:
         places = self._positions(batch)
@@ -177,14 +163,6 @@ class ClassicSlice:
     def put(self, batch: Batch) -> None:
         places = self._positions(batch).reshape(-1)
         np.bitwise_or.at(self.words, (places >> _SIX).view(np.intp), _ONE << (places & _LOW_SIX))
-
-    def holds_one(self, h1: int, h2: int) -> bool:
-        words = self._flat
-        return all(words[at >> 6] >> (at & 63) & 1 for at in self._positions_of_one(h1, h2))
-
-    def put_one(self, h1: int, h2: int) -> None:
-        for at in self._positions_of_one(h1, h2):
-            self._flat[at >> 6] |= 1 << (at & 63)
 
     def fill(self) -> float:
         sample = self.sampling.rows(self.words)

@@ -1,8 +1,7 @@
-"""The interface of a slice, and of several slices that are looked up together."""
+"""The interface of a slice."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Protocol, runtime_checkable
 
 import numpy as np
@@ -46,14 +45,6 @@ class Slice(Protocol):
         """Add every key of the batch. All must be new and distinct."""
         ...
 
-    def holds_one(self, h1: int, h2: int) -> bool:
-        """``holds`` for one key, given the halves of its digest. Works without numpy."""
-        ...
-
-    def put_one(self, h1: int, h2: int) -> None:
-        """``put`` for one key, given the halves of its digest."""
-        ...
-
     def fill(self) -> float:
         """Return the share of set bits or used places. Reads at most 1 MiB of the memory."""
         ...
@@ -89,28 +80,3 @@ class Forgetful(Slice, Protocol):
     def forget_one(self, h1: int, h2: int) -> bool:
         """Remove one key. Returns False, without a change, if the memory shows that the key was not present."""
         ...
-
-
-class Stack(Protocol):
-    """Slices that are looked up together: a key is present if any of them holds it."""
-
-    def holds(self, batch: Batch) -> Bools: ...
-
-    def holds_one(self, h1: int, h2: int) -> bool: ...
-
-
-class InTurn:
-    """A stack that looks up keys in one slice after another."""
-
-    def __init__(self, slices: Sequence[Slice]) -> None:
-        self._slices = slices
-
-    def holds(self, batch: Batch) -> Bools:
-        first, *others = self._slices
-        found = first.holds(batch)
-        for part in others:
-            found |= part.holds(batch)
-        return found
-
-    def holds_one(self, h1: int, h2: int) -> bool:
-        return any(part.holds_one(h1, h2) for part in self._slices)

@@ -30,7 +30,6 @@ from crawler.seen.slices.classic_slice import (
     classic_size,
     classic_spread,
     positions_of,
-    positions_of_one,
 )
 from crawler.seen.slices.cow_snapshot import CowSnapshot
 from crawler.seen.slices.digest_batch import Batch
@@ -101,18 +100,9 @@ class CountingSlice:
         # No counter exceeds its maximum, so the addition never carries into the next counter in the byte.
         np.add.at(self._bytes, at, raised << shift)
 
-    def holds_one(self, h1: int, h2: int) -> bool:
-        return all(self._value(at) for at in positions_of_one(h1, h2, self.counters, self.hashes))
-
-    def put_one(self, h1: int, h2: int) -> None:
-        for at in positions_of_one(h1, h2, self.counters, self.hashes):
-            if self._value(at) < self._largest:
-                self._about_to_change(at)
-                self._flat[at >> self._to_byte] += 1 << at % self._per * self.counter_bits
-
     def forget_one(self, h1: int, h2: int) -> bool:
         """Decrement the counters of one key. Returns False, without a change, if the key cannot be present."""
-        times = Counter(positions_of_one(h1, h2, self.counters, self.hashes))
+        times = Counter(positions_of(Batch.of_one(h1, h2), self.counters, self.hashes)[0].tolist())
         values = {at: self._value(at) for at in times}
         if any(values[at] < min(number, self._largest) for at, number in times.items()):
             return False

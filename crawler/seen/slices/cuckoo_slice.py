@@ -46,7 +46,7 @@ import numpy.typing as npt
 
 from crawler.seen.slices.bit_storage import zeroed_words
 from crawler.seen.slices.cow_snapshot import CowSnapshot
-from crawler.seen.slices.digest_batch import MASK64, MULTIPLIER, Batch, check_multiplier, spread_all, spread_one
+from crawler.seen.slices.digest_batch import MASK64, MULTIPLIER, Batch, check_multiplier, spread_all
 from crawler.seen.slices.errors import JSON, FilterError
 from crawler.seen.slices.sampling import UNFORESEEN, Sampling, spread_of_places
 
@@ -133,13 +133,6 @@ class CuckooSlice:
         spread = (tags * np.uint64(_SPREAD) >> _SHIFT) * scale >> _SHIFT
         return np.asarray((spread + (scale - buckets)) % scale).view(np.intp)
 
-    def _belongs_one(self, h1: int, h2: int) -> tuple[int, int, int]:
-        if self.multiplier != 1:
-            h1, h2 = spread_one(h1, h2, self.multiplier), h2 * self.multiplier & MASK64
-        tag = ((h2 * MULTIPLIER & MASK64) >> (64 - self.tag_bits)) or 1
-        first = (h1 >> 32) * self.buckets >> 32
-        return tag, first, self._other(first, tag)
-
     def _other(self, bucket: int, tag: int) -> int:
         spread = ((tag * _SPREAD & MASK64) >> 32) * self.buckets >> 32
         return (spread - bucket) % self.buckets
@@ -167,8 +160,9 @@ class CuckooSlice:
             tags = rows[buckets, places].astype(np.uint64)
             buckets += start
             self._put(tags, buckets, self._others(tags, buckets.view(np.uint64)))
-        for bucket, tag in other._stash.elements():
-            self._put_tag(bucket, self._other(bucket, tag), tag)
+        if stash := list(other._stash.elements()):
+            buckets, tags = np.array(stash, np.uint64).T
+            self._put(tags, buckets.view(np.intp), self._others(tags, buckets))
 
     def _put(self, tags: Words, first: Indices, other: Indices) -> None:
         left = np.arange(len(tags))
@@ -190,25 +184,9 @@ class CuckooSlice:
         for position in left.tolist():
             self._move_in(int(first[position]), int(tags[position]))
 
-    def holds_one(self, h1: int, h2: int) -> bool:
-        tag, first, other = self._belongs_one(h1, h2)
-        return self._place_of(first, tag) >= 0 or self._place_of(other, tag) >= 0 or self._stashed(tag, first, other)
-
-    def put_one(self, h1: int, h2: int) -> None:
-        tag, first, other = self._belongs_one(h1, h2)
-        self._put_tag(first, other, tag)
-
-    def _put_tag(self, first: int, other: int, tag: int) -> None:
-        for bucket in (first, other):
-            place = self._place_of(bucket, 0)
-            if place >= 0:
-                self._set(place, tag)
-                return
-        self._move_in(first, tag)
-
     def forget_one(self, h1: int, h2: int) -> bool:
-        tag, first, other = self._belongs_one(h1, h2)
-        for bucket in (first, other):
+        tag, *buckets = (int(each[0]) for each in self._belongs(Batch.of_one(h1, h2)))
+        for bucket in buckets:
             place = self._place_of(bucket, tag)
             if place >= 0:
                 self._set(place, 0)

@@ -1,4 +1,4 @@
-"""The digests of a batch of keys, prepared once for lookups in all slices.
+"""The digests of a batch of keys, prepared for lookups.
 
 ``blocked_slice`` explains how a digest maps to bits. This module has the arithmetic that all slices share.
 """
@@ -22,7 +22,6 @@ _LANE = np.array(0xFFF, np.uint16)
 _values = np.arange(4096, dtype=np.uint64)
 _first = np.uint64(1) << (_values & np.uint64(63))
 _MASKS = {8: _first, 16: _first | np.uint64(1) << (_values >> np.uint64(6))}
-MASK_INTS: dict[int, list[int]] = {hashes: table.tolist() for hashes, table in _MASKS.items()}
 
 
 def check_multiplier(multiplier: int) -> int:
@@ -32,15 +31,9 @@ def check_multiplier(multiplier: int) -> int:
     return multiplier
 
 
-def spread_one(h1: int, h2: int, multiplier: int) -> int:
-    """Return a 64-bit number computed from both halves. Without knowing the multiplier, one cannot choose digests
-    whose numbers are close to each other."""
-    mixed = h1 * multiplier & MASK64
-    return ((mixed ^ mixed >> 32) + h2) * multiplier & MASK64
-
-
 def spread_all(h1: Words, h2: Words | int, multiplier: int) -> Words:
-    """``spread_one`` for many digests."""
+    """Return 64-bit numbers computed from both halves. Without knowing the multiplier, one cannot choose digests whose
+    numbers are close to each other."""
     mixed = h1 * np.uint64(multiplier)
     mixed ^= mixed >> np.uint64(32)
     mixed += np.uint64(h2) if isinstance(h2, int) else h2
@@ -49,17 +42,20 @@ def spread_all(h1: Words, h2: Words | int, multiplier: int) -> Words:
 
 
 class Batch:
-    """The digests of a batch of keys, split once for all slices."""
+    """The digests of a batch of keys. What slices derive from them is computed once."""
 
-    __slots__ = ("_fractions", "_masks", "blocks", "halves")
+    __slots__ = ("_fractions", "_masks", "halves")
 
     def __init__(self, halves: Words) -> None:
         """``halves`` has shape (n, 2), as returned by ``digest_words``."""
         self.halves = halves
-        # The block indices in the first slice looked up, which takes the new keys: shape (n, blocks per key).
-        self.blocks: tuple[object, Indices] | None = None
         self._fractions: Words | None = None
         self._masks: dict[int, Words] = {}
+
+    @classmethod
+    def of_one(cls, h1: int, h2: int) -> Batch:
+        """Return a batch of one key, given the halves of its digest."""
+        return cls(np.array([[h1, h2]], np.uint64))
 
     def __len__(self) -> int:
         return len(self.halves)
@@ -84,13 +80,6 @@ class Batch:
             found = self._masks[hashes] = _MASKS[hashes].take(lanes)
         return found
 
-    def at(self, positions: Indices, *, asked: bool = False) -> Batch:
-        """Return a batch of the keys at ``positions``. ``asked``: they will be looked up in other slices."""
-        part = Batch(self.halves.take(positions, axis=0))
-        if asked and self._fractions is not None:
-            part._fractions = self._fractions.reshape(-1, 2).take(positions, axis=0).reshape(-1)
-        if self.blocks is not None:
-            part.blocks = self.blocks[0], self.blocks[1].take(positions, axis=0)
-        for hashes, masks in self._masks.items():
-            part._masks[hashes] = masks.take(positions, axis=0)
-        return part
+    def at(self, positions: Indices) -> Batch:
+        """Return a batch of the keys at ``positions``."""
+        return Batch(self.halves.take(positions, axis=0))

@@ -9,7 +9,6 @@ distinct from each other and from all others.
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Iterable
 
 import numpy as np
@@ -22,8 +21,6 @@ _LISTS = (list, tuple)
 
 WORD = np.dtype("<u8")
 Words = npt.NDArray[np.uint64]
-
-pairs_of = struct.Struct("<QQ").iter_unpack
 
 
 def encode_key(key: Key) -> bytes:

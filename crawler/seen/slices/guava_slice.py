@@ -34,9 +34,6 @@ class GuavaSlice(ClassicSlice):
         places &= np.uint64(_MASK63)
         return reduce_to(places, self.bits)
 
-    def _positions_of_one(self, h1: int, h2: int) -> list[int]:
-        return [(h1 + i * h2 & _MASK63) % self.bits for i in range(self.hashes)]
-
     def geometry(self) -> dict[str, JSON]:
         return {"layout": self.layout, "bits": self.bits, "hashes": self.hashes}
 
@@ -47,21 +44,12 @@ class GuavaSlice32(GuavaSlice):
     layout = "guava32"
 
     def _positions(self, batch: Batch) -> Words:
-        return narrow_positions(batch.halves, self.bits, self.hashes)
-
-    def _positions_of_one(self, h1: int, h2: int) -> list[int]:
-        low, high = h1 & MASK32, h1 >> 32
-        sums = [low + i * high & MASK32 for i in range(1, self.hashes + 1)]
-        return [(found if found < _SIGN else found ^ MASK32) % self.bits for found in sums]
-
-
-def narrow_positions(halves: Words, bits: int, hashes: int) -> Words:
-    """Return the positions in the ``guava32`` layout, with shape (n, hashes), given the halves of the digests."""
-    steps = np.arange(1, hashes + 1, dtype=np.uint64)
-    places = (halves[:, :1] & np.uint64(MASK32)) + (halves[:, :1] >> np.uint64(32)) * steps
-    places &= np.uint64(MASK32)
-    np.bitwise_xor(places, np.uint64(MASK32), out=places, where=places >= np.uint64(_SIGN))
-    return reduce_to(places, bits)
+        firsts, mask = batch.halves[:, :1], np.uint64(MASK32)
+        steps = np.arange(1, self.hashes + 1, dtype=np.uint64)
+        places = (firsts & mask) + (firsts >> np.uint64(32)) * steps
+        places &= mask
+        np.bitwise_xor(places, mask, out=places, where=places >= np.uint64(_SIGN))
+        return reduce_to(places, self.bits)
 
 
 GUAVA_LAYOUTS: dict[str, type[GuavaSlice]] = {made.layout: made for made in (GuavaSlice, GuavaSlice32)}

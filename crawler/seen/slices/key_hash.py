@@ -14,15 +14,14 @@ total, far below the fpp of any filter.
 Filters can use each other's digests only if they have the same hash with the same secret. So every filter is stored
 with its hash, and filters that will be united are created with one hash.
 
-Cost. The compiled code hashes a batch in one call (``compiled``). Without it, a BLAKE2b state initialised with the key
-is copied for each key, which is cheaper than initialising another one.
+The compiled code hashes a batch in one call (``compiled``).
 """
 
 from __future__ import annotations
 
 import struct
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from hashlib import blake2b
 from itertools import repeat
 from typing import TypedDict
@@ -105,13 +104,7 @@ class KeyHash(ABC):
         keys = list_keys(keys)
         if self._hasher is not None:
             return self._hasher.digest_keys(keys)
-        return self._digests_of(self._texts(keys))
-
-    def _texts(self, keys: Sequence[Key]) -> Iterable[bytes]:
-        try:
-            return [key.encode() for key in keys]  # type: ignore[union-attr]
-        except (AttributeError, UnicodeEncodeError):
-            return [encode_key(key) for key in keys]
+        return self._digests_of(map(encode_key, keys))
 
     @abstractmethod
     def _digests_of(self, texts: Iterable[bytes]) -> bytes:
@@ -163,7 +156,7 @@ class KeyHash(ABC):
 class Blake2b(KeyHash):
     """Keyed BLAKE2b; with an empty secret, BLAKE2b without a key."""
 
-    __slots__ = ("_begun",)
+    __slots__ = ()
 
     algorithm = BLAKE2B
 
@@ -172,20 +165,13 @@ class Blake2b(KeyHash):
         if len(secret) > _MOST_KEY_BYTES:
             raise FilterError(f"the secret of {BLAKE2B} may have at most {_MOST_KEY_BYTES} bytes, not {len(secret)}")
         super().__init__(secret)
-        self._begun = blake2b(key=secret, digest_size=DIGEST_BYTES).copy
 
     @property
     def forgeable(self) -> bool:
         return False
 
     def _digests_of(self, texts: Iterable[bytes]) -> bytes:
-        digests: list[bytes] = []
-        begun, add = self._begun, digests.append
-        for text in texts:
-            state = begun()
-            state.update(text)
-            add(state.digest())
-        return b"".join(digests)
+        return b"".join([blake2b(text, key=self.secret, digest_size=DIGEST_BYTES).digest() for text in texts])
 
 
 class Murmur3(KeyHash):
@@ -205,16 +191,6 @@ class Murmur3(KeyHash):
     @property
     def forgeable(self) -> bool:
         return True
-
-    def _texts(self, keys: Sequence[Key]) -> Iterable[bytes]:
-        try:
-            # One check of the joined text is cheaper than encoding every key. ASCII text cannot contain a surrogate;
-            # mmh3 5.3.1 crashes on lone ones.
-            if "".join(keys).isascii():  # type: ignore[arg-type]
-                return keys  # type: ignore[return-value]
-        except TypeError:
-            pass  # some keys are bytes
-        return [encode_key(key) for key in keys]
 
     def _digests_of(self, texts: Iterable[bytes]) -> bytes:
         return b"".join(map(mmh3.hash_bytes, texts, repeat(self._seed)))

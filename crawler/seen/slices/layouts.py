@@ -1,4 +1,4 @@
-"""The slice layouts by name: creates slices by size or from stored memory, and stacks for joint lookups."""
+"""The slice layouts by name: creates slices by size or from stored memory."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Any, SupportsIndex
 from crawler.seen.slices import compiled
 from crawler.seen.slices.bit_storage import zeroed_words
 from crawler.seen.slices.blocked_slice import LAYOUTS as BLOCKED
-from crawler.seen.slices.blocked_slice import BlockedSlice, BlockedStack
+from crawler.seen.slices.blocked_slice import BlockedSlice
 from crawler.seen.slices.classic_slice import POSITIONS, ClassicSlice
-from crawler.seen.slices.contract import InTurn, Slice, Stack
+from crawler.seen.slices.contract import Slice
 from crawler.seen.slices.counting_slice import CountingSlice
 from crawler.seen.slices.cuckoo_slice import CuckooSlice
 from crawler.seen.slices.digest_batch import Words
@@ -79,12 +79,6 @@ def copied_slice(part: Slice) -> Slice:
     words = zeroed_words(len(part.words))
     words[:] = part.words
     return stored_slice(part.geometry(), words)
-
-
-def stack_of(slices: Sequence[Slice]) -> Stack:
-    """Return a stack that looks up ``slices`` in this order."""
-    blocked = [part for part in slices if isinstance(part, BlockedSlice)]
-    return BlockedStack(blocked) if len(blocked) == len(slices) else InTurn(slices)
 
 
 def stated_for_kernel(slices: Sequence[Slice]) -> tuple[compiled.StatedSlice, ...] | None:

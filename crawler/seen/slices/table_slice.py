@@ -12,7 +12,7 @@ matches a stored digest with probability n / 2**64: at 10**9 keys about one fals
 
 An attacker could choose digests that all start in one bucket, and a search would pass all of them. A slice for a
 forgeable hash mixes both halves with a secret odd number, and takes the bucket from the result. A slice without one
-(made by an earlier version) is *crowded* as soon as a digest is 1,024 places from its first place, which does not
+(made by an earlier version) is *crowded* as soon as a digest is 2,048 places from its first place, which does not
 happen by chance (for 10**9 keys with a chance of 1 in 10**8): it then takes no more keys, and the next slice uses a
 secret multiplier.
 
@@ -28,7 +28,7 @@ import numpy as np
 import numpy.typing as npt
 
 from crawler.seen.slices.bit_storage import zeroed_words
-from crawler.seen.slices.digest_batch import Batch, check_multiplier, spread_all, spread_one
+from crawler.seen.slices.digest_batch import Batch, check_multiplier, spread_all
 from crawler.seen.slices.errors import JSON, FilterError
 from crawler.seen.slices.sampling import UNFORESEEN, Sampling, spread_of_places
 
@@ -42,9 +42,7 @@ _SAMPLE_BUCKETS = 2**14  # 1 MiB
 _BUCKETS = 2**10  # buckets per array of digests
 _SHIFT = np.uint64(32)
 _ONE = np.uint64(1)
-_FAR = 1024  # maximum places between a digest and its bucket
-_FEW_TO_SEARCH = 8  # keys; below, plain loops are faster than numpy's calls
-_FEW_TO_PUT = 24  # keys; below, plain loops are faster than numpy's calls
+_FAR = 2048  # maximum places between a digest and its bucket
 
 
 def table_buckets(capacity: int, digest_bits: int) -> int:
@@ -80,7 +78,6 @@ class TableSlice:
         self.multiplier = check_multiplier(multiplier)
         self.crowded = crowded
         self.words = zeroed_words(buckets * _BUCKET_WORDS) if words is None else words
-        self._flat = self.words.data
         # Shape (buckets, places, words per digest).
         self._lines = self.words.reshape(buckets, _BUCKET_WORDS)
         self._places = self.words.reshape(buckets, _BUCKET_WORDS * 64 // digest_bits, digest_bits // 64)
@@ -121,23 +118,16 @@ class TableSlice:
         rows = self._lines.take(buckets, axis=0)
         found = self._are_in(rows, firsts, seconds)
         on = np.flatnonzero(self._are_full(rows) > found)
-        while len(on) > _FEW_TO_SEARCH:
+        while len(on):
             buckets[on] = (buckets[on] + 1) % self.buckets
             rows = self._lines.take(buckets[on], axis=0)
             here = self._are_in(rows, firsts[on], seconds[on])
             found[on[here]] = True
             on = on[self._are_full(rows) > here]
-        # Each round halves the remaining keys but costs about the same, so the last few are searched one by one.
-        for position, (h1, h2) in zip(on.tolist(), batch.halves[on].tolist(), strict=True):
-            found[position] = self.holds_one(h1, h2)
         return found
 
     def put(self, batch: Batch) -> None:
         """Add the keys. Keys that are already present are left unchanged."""
-        if len(batch) < _FEW_TO_PUT:
-            for h1, h2 in batch.halves.tolist():
-                self.put_one(h1, h2)
-            return
         firsts, seconds, buckets = self._stored(batch)
         rounds, size = 0, self.digest_bits // 64
         while len(buckets):
@@ -157,7 +147,7 @@ class TableSlice:
             buckets = np.where(full, (buckets + 1) % self.buckets, buckets)[left]
             firsts, seconds = firsts[left], seconds[left]
         # Only keys that share a bucket need more rounds than there are full buckets, and a batch has few of them.
-        self.crowded |= rounds > 2 * _FAR * size // _BUCKET_WORDS
+        self.crowded |= rounds > _FAR * size // _BUCKET_WORDS
 
     def digests(self) -> Iterator[Words]:
         """Yield all stored digests, in arrays of shape (n, 2); with 64 bits the second half is 0."""
@@ -170,34 +160,6 @@ class TableSlice:
     @property
     def crowdable(self) -> bool:
         return self.multiplier == 1
-
-    def _search(self, h1: int, h2: int) -> tuple[int, int, bool]:
-        """Return the word where the search started, the word of the digest or of its future place, and whether the
-        digest was found."""
-        size = self.digest_bits // 64
-        h1 = h1 or 1
-        spread = h1 if self.multiplier == 1 else spread_one(h1, h2 if size == 2 else 0, self.multiplier)
-        at = start = ((spread >> 32) * self.buckets >> 32) * _BUCKET_WORDS
-        words, end = self._flat, len(self._flat)
-        while words[at]:
-            if words[at] == h1 and (size == 1 or words[at + 1] == h2):
-                return start, at, True
-            at += size
-            if at == end:
-                at = 0
-        return start, at, False
-
-    def holds_one(self, h1: int, h2: int) -> bool:
-        return self._search(h1, h2)[2]
-
-    def put_one(self, h1: int, h2: int) -> None:
-        start, at, found = self._search(h1, h2)
-        if not found:
-            if (at - start) % len(self._flat) > _FAR * self.digest_bits // 64:
-                self.crowded = True
-            self._flat[at] = h1 or 1
-            if self.digest_bits == 128:
-                self._flat[at + 1] = h2
 
     def _has_room(self) -> bool:
         # In tables written by this program, the first piece has room: a quarter of all places is empty.

@@ -19,12 +19,11 @@ from prometheus_client import ProcessCollector
 
 from crawler.base.settings.parts import DashboardSettings
 from crawler.job.metrics.prometheus import exposition
-from crawler.service.dashboard.access import Access
+from crawler.service.dashboard.access import Access, parse_listen
 from crawler.service.dashboard.event_stream import Listeners
 from crawler.service.dashboard.feed import Feed
 from crawler.service.dashboard.guard import HEADERS, NO_STORE, answer
 from crawler.service.dashboard.http_server import HttpServer, Limits
-from crawler.service.dashboard.listen import parse_listen
 
 _TYPES = {"html": "text/html", "css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
 

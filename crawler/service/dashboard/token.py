@@ -10,8 +10,7 @@ from pathlib import Path
 
 from crawler.base.disk import private_opener, read_regular
 from crawler.base.settings.parts import DashboardSettings
-from crawler.service.dashboard.access import Access
-from crawler.service.dashboard.listen import is_loopback, parse_listen
+from crawler.service.dashboard.access import Access, is_loopback, parse_listen
 
 TOKEN = "dashboard-token"
 # 16 random characters cannot be guessed over a network.
@@ -77,16 +76,11 @@ def access_of(settings: DashboardSettings, directory: Path | None) -> Access:
     return Access(given or job_token(directory), any_host=given is not None or not is_loopback(host))
 
 
-def spoken_of(settings: DashboardSettings, access: Access, address: str) -> list[str]:
-    """Return the lines printed at the start: the address and how to get access."""
-    lines = [f"dashboard: {address}"]
-    if settings.token_file:
-        lines.append(f"with the token in {settings.token_file}")
-    elif settings.token:
-        lines.append("with dashboard.token of the configuration")
-    else:
-        lines.append(f"with its token: {link_of(settings, access, address)}")
-    return lines
+def spoken_of(settings: DashboardSettings, access: Access, address: str) -> str:
+    """Return the line printed at the start: a link that opens the page, or where its token is."""
+    where = f" (with the token in {settings.token_file})" if settings.token_file else ""
+    where = where or (" (with dashboard.token of the configuration)" if settings.token else "")
+    return f"dashboard: {link_of(settings, access, address)}{where}"
 
 
 def link_of(settings: DashboardSettings, access: Access, address: str) -> str:

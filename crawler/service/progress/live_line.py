@@ -8,14 +8,12 @@ from typing import Any, TextIO
 from rich.console import Console, Group
 from rich.live import Live
 from rich.progress_bar import ProgressBar
-from rich.table import Table
 from rich.text import Text
 
-from crawler.base.figures import count, counted, noun, per_second, probability
+from crawler.base.figures import count, counted, per_second, probability
 from crawler.base.printable import printable, terminal
 from crawler.base.say import say
 from crawler.job.metrics.sentences import crawls_along, is_above_target, is_in_doubt, standing, urls_of, waiting
-from crawler.service.progress.wrapped import wrapped
 
 _BAR = 30  # maximum width of the bar in characters
 
@@ -90,34 +88,22 @@ def _why_nothing(stats: Mapping[str, Any]) -> str:
     """Return why few or no pages are fetched; empty if pages are fetched or the reason is unknown."""
     if stats.get("paused"):
         return str(stats["paused"])
-    return waiting(stats) if crawls_along(stats.get("pages_per_second")) else ""
+    return waiting(stats) if crawls_along(stats) else ""
 
 
 def _view(stats: Mapping[str, Any], width: int) -> Group:
-    seen = stats.get("seen") or {}
-    pages, admitted = urls_of(stats, "fetched"), (stats["urls_admitted"] or 0) - (stats.get("soft404_probes") or 0)
+    """Return the line of a log, with a bar of the finished URLs below it."""
+    admitted = (stats["urls_admitted"] or 0) - (stats.get("soft404_probes") or 0)
     finished = admitted - (stats["urls_pending"] or 0) - (stats["urls_in_flight"] or 0)
     if stats.get("endless"):
         finished += stats["revisits_pending"]  # each has been visited before
-    figures = [
-        Text.assemble((count(pages), "bold"), f" {noun(pages, 'page')}"),
-        Text(f"{per_second(stats.get('pages_per_second') or 0)}/s"),
-        Text(f"{count(stats['urls_pending'])} pending"),
-        Text(f"{count(stats['urls_in_flight'])} in flight"),
-        Text(counted(stats["hosts"], "host")),
-        Text(f"{count(urls_of(stats, 'failed'))} failed"),
-    ]
-    known = Text(f"{count(finished)} of {counted(admitted, 'known URL')}, {standing(stats)}")
-    wide = min(_BAR, width)
     bar = ProgressBar(
-        total=max(admitted, 1), completed=finished, width=wide, complete_style="blue", finished_style="green"
+        total=max(admitted, 1),
+        completed=finished,
+        width=min(_BAR, width),
+        complete_style="blue",
+        finished_style="green",
     )
-    together = Table.grid(padding=(0, 1))
-    if wide + 1 + known.cell_len <= width:
-        together.add_row(bar, known)
-    else:
-        together.add_row(bar)
-        together.add_row(known)
-    why = [Text(printable(text), "yellow")] if (text := _why_nothing(stats)) else []
-    doubt = [Text(fpp, "bold red" if is_above_target(seen) else "")] if (fpp := _fpp(seen)) else []
-    return Group(wrapped(figures, width), together, *doubt, *why)
+    doubtful = is_above_target(stats.get("seen") or {})
+    known = f"{count(finished)} of {counted(admitted, 'known URL')}, {standing(stats)}"
+    return Group(Text(printable(_line(stats)), "bold red" if doubtful else ""), bar, Text(known))

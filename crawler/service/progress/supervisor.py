@@ -8,11 +8,12 @@ is ending.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import errno
 import os
 import socket
 from collections.abc import Callable, Mapping
+
+from crawler.base.disk import Expendable
 
 # The receiver is gone or busy. The next message follows within a second, so the crawl ignores these errors.
 _UNHEARD = frozenset({errno.ENOENT, errno.ECONNREFUSED, errno.EAGAIN, errno.ENOBUFS})
@@ -27,15 +28,15 @@ def environment_of_another() -> dict[str, str]:
 
 async def keep_reporting(look: Callable[[], tuple[str, bool]]) -> None:
     """Report every second what ``look`` returns: the status, and whether the program is ending."""
-    manager = Supervisor(os.environ)
+    manager, expendable = Supervisor(os.environ), Expendable("the service manager")
     try:
         while True:
-            await asyncio.sleep(1.0)
             status, stopping = look()
-            with contextlib.suppress(OSError):
+            with expendable:
                 manager.alive(status, stopping=stopping)
+            await asyncio.sleep(1.0)
     finally:
-        with contextlib.suppress(OSError):
+        with expendable:
             manager.close()
 
 

@@ -100,11 +100,16 @@ def _hosts(total: int, rows: Sequence[Mapping[str, Any]], states: Mapping[str, i
         table.add_column(name, justify="left" if name == "state" else "right", no_wrap=True)
     if width >= _WIDEST:
         table.add_column("why", no_wrap=True, ratio=4)
-    for row in rows[:most]:
+    # Hosts that are done are only counted, in the title, unless all are.
+    at_work = [row for row in rows if row["state"] != "idle"]
+    rows = (at_work or sorted(rows, key=lambda row: -row["failed"]))[:most]
+    for row in rows:
         cells = _cells(row)
         names = ["host", *shown, *(["why"] if width >= _WIDEST else [])]
         table.add_row(*(Text(printable(cells[name])) for name in names))
-    title = f"{count(min(most, len(rows)))} of {counted(total, 'host')}, most failed visits first"
+    title = (
+        f"{count(len(rows))} of {counted(total, 'host')}, {'those at work' if at_work else 'most failed visits'} first"
+    )
     by_state = ", ".join(f"{state} {count(number)}" for state, number in states.items())
     title += f"; {by_state}" if by_state and width >= _WIDE else ""
     return Panel(table, title=title if width >= _WIDE else counted(total, "host"), title_align="left")

@@ -2,14 +2,11 @@
 
 From low to high:
 
-    interrupt      SIGINT and SIGTERM as a descriptor to wait for
     key_spec       computes the key that decides whether a line was seen: its bytes, or the key of its URL
-    lines          blocks of whole lines, from a pipe as they arrive or from a part of a file
-    lookout        warnings about a seen-set that is filling up
+    lines          blocks of whole lines, from a pipe as they arrive or from a part of a file; signals as a descriptor
     store          a seen-set in a file, replaced atomically, locked by one process at a time
     exchange       filters of other libraries
     filter_setup   creates a seen-set for a tool, and checks that a file matches the given flags
     stream         reads lines and writes the new ones, in order
-    build_process  the work of one process of a build
     build          builds a seen-set from a list, in several processes
 """

@@ -15,8 +15,7 @@ from types import TracebackType
 from crc32c import crc32c
 
 from crawler.seen.filters import DIGEST_BYTES, FilterError, ScalableBloomFilter, SuccessorSlice
-from crawler.seen.filters.memory_budget import check_memory
-from crawler.seen.filters.planning import successor_plan
+from crawler.seen.filters.planning import check_memory, successor_plan
 from crawler.tools.dedup.digest_file import DigestFile, DigestsLostError, Mark
 from crawler.tools.dedup.store import FilterFile, StoredFilter
 

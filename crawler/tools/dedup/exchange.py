@@ -1,15 +1,21 @@
-"""Converts filters from and to other libraries: Guava (``crawler.seen.filters.guava``).
+"""Converts filters from and to other programs: Guava (``crawler.seen.filters.guava``), and Redis.
 
 A seen-set of kind ``bloom`` and layout ``guava``, or ``guava32`` for the strategy MURMUR128_MITZ_32, has exactly the
 bits of a Guava filter, so conversion loses nothing in either direction. A Guava file stores neither its number of keys
 nor its intended capacity. The first is estimated from its bits. The second is assumed to be the number at which half of
 the bits are set and the fpp is 2**-k.
+
+A Bloom filter as Redis strings can be queried by any client with plain GETBIT. GETBIT counts the bits of a byte from
+the most significant one, a filter's words from the least, so the bits of each byte are reversed. A string has at most
+2**31 bits, half of Redis's limit. The output is commands for ``redis-cli --pipe`` with 1 MiB each, so that the server's
+buffers never need to hold more. ``docs/reference/dedup.md`` describes the computation for readers.
 """
 
 from __future__ import annotations
 
 import copy
 import math
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +24,14 @@ import numpy as np
 from crawler.seen.filters import BloomFilter, Filter, FilterError, FormatError, load_seen
 from crawler.seen.filters.guava import GuavaBloomFilter
 from crawler.seen.filters.watched_keys import WatchedKeys
-from crawler.seen.slices.classic_slice import classic_fpp
-from crawler.seen.slices.guava_slice import GUAVA_LAYOUTS, GuavaSlice, GuavaSlice32
+from crawler.seen.slices.classic_slice import POSITIONS, classic_fpp
+from crawler.seen.slices.guava_slice import GUAVA_LAYOUTS
 from crawler.tools.dedup.store import open_filter
+
+VERSION = 1
+STRING_BITS = 2**31
+_PIECE = 2**20  # bytes
+_REVERSED = np.array([int(f"{byte:08b}"[::-1], 2) for byte in range(256)], np.uint8)
 
 
 def read_guava(path: Path) -> Filter:
@@ -35,15 +46,15 @@ def read_guava(path: Path) -> Filter:
 
 def seen_from_guava(found: GuavaBloomFilter) -> Filter:
     """Return a seen-set that uses the filter's words. Raises FilterError."""
-    bits, hashes = found.bits, found.hashes
+    bits, hashes = found.slice.bits, found.slice.hashes
     capacity = max(1, int(bits * math.log(2) / hashes))
     fpp = classic_fpp(capacity, bits, hashes)
-    layout = (GuavaSlice32 if found.narrow else GuavaSlice).layout
-    state: Any = copy.deepcopy(BloomFilter(capacity, fpp, layout=layout, bits=bits, hashes=hashes).snapshot().state)
+    empty = BloomFilter(capacity, fpp, layout=found.slice.layout, bits=bits, hashes=hashes)
+    state: Any = copy.deepcopy(empty.snapshot().state)
     part = state["slices"][0]
-    part["count"] = part["admitted"] = round(min(found.count_estimated(), bits))
+    part["count"] = part["admitted"] = round(min(found.slice.count_estimated(), bits))
     # The keys of the filter are unknown, so none can be watched: each would look like a false positive.
-    return load_seen(state, {part["segment"]: found.words.data, "watched": WatchedKeys(0).dump()})
+    return load_seen(state, {part["segment"]: found.slice.words.data, "watched": WatchedKeys(0).dump()})
 
 
 def guava_from_seen(seen: Filter) -> GuavaBloomFilter:
@@ -57,4 +68,51 @@ def guava_from_seen(seen: Filter) -> GuavaBloomFilter:
             "MURMUR128_MITZ_32"
         )
     words = np.frombuffer(seen.snapshot().segments[0].buffer, "<u8")
-    return GuavaBloomFilter(words, parameters["hashes"], narrow=parameters["layout"] == GuavaSlice32.layout)
+    return GuavaBloomFilter(GUAVA_LAYOUTS[parameters["layout"]](len(words) * 64, parameters["hashes"], words))
+
+
+def redis_commands(seen: Filter, key: str, string_bits: int = STRING_BITS) -> Iterator[bytes]:
+    """Return commands that write the bits of ``seen`` to ``key``:0 and so on, and its description to ``key``. Raises
+    FilterError, before the first command, if its layout is not one bit per position. ``string_bits`` must be a multiple
+    of 2**23."""
+    shot = seen.snapshot()
+    state: Any = shot.state
+    described = state["slices"][0]
+    layout = described["layout"]
+    if len(state["slices"]) > 1 or layout not in ("classic", *GUAVA_LAYOUTS):
+        raise FilterError(
+            f"it is of kind {seen.kind} and layout {layout}: GETBIT needs a bloom filter of layout classic, guava or "
+            "guava32: build it with --layout"
+        )
+    memory = np.frombuffer(shot.segments[0].buffer, np.uint8)
+    return _commands(key, {**described, "string_bits": string_bits}, seen, memory)
+
+
+def _commands(key: str, described: dict[str, Any], seen: Filter, memory: np.ndarray) -> Iterator[bytes]:
+    fields = {
+        "format": "crawler-bits",
+        "version": VERSION,
+        "layout": described["layout"],
+        "bits": described["bits"],
+        "hashes": described["hashes"],
+        "positions": POSITIONS if described["layout"] == "classic" else described["layout"],
+        "algorithm": seen.hash.algorithm,
+        "keyed": int(seen.hash.keyed),
+        "string_bits": described["string_bits"],
+        "count": described["count"],
+    }
+    for start in range(0, len(memory), _PIECE):
+        number, offset = divmod(start, described["string_bits"] // 8)
+        data = _REVERSED[memory[start : start + _PIECE]].tobytes()
+        if offset == 0:
+            yield _command("SET", f"{key}:{number}", data)
+        else:
+            yield _command("SETRANGE", f"{key}:{number}", offset, data)
+    # Last, so that a client that finds the description finds all bits.
+    yield _command("DEL", key)
+    yield _command("HSET", key, *(word for field in fields.items() for word in field))
+
+
+def _command(*words: str | int | bytes) -> bytes:
+    parts = [word if isinstance(word, bytes) else str(word).encode() for word in words]
+    return b"*%d\r\n" % len(parts) + b"".join(b"$%d\r\n%b\r\n" % (len(part), part) for part in parts)

@@ -8,14 +8,13 @@ from typing import NamedTuple
 
 from crawler.base.settings.parts import SeenSettings
 from crawler.seen.filters import JSON, KINDS, SEED_ZERO, BloomFilter, Filter, FilterError, KeyHash, make_seen
-from crawler.seen.filters.memory_budget import Room, geometry, planned_parameters
+from crawler.seen.filters.planning import Room, geometry, planned_parameters
 from crawler.seen.slices.guava_slice import GUAVA_LAYOUTS
 from crawler.seen.slices.layouts import BLOOM_LAYOUTS
 from crawler.tools.dedup.store import FilterFileError
 
 LAYOUTS = (*BLOOM_LAYOUTS, *GUAVA_LAYOUTS)
 _USUAL = "paired"
-UNITED = ("bloom", "bitmap")  # kinds whose filters are built in several processes and then united without growing
 
 
 class Wanted(NamedTuple):
@@ -31,16 +30,14 @@ def make_hash(settings: SeenSettings, layout: str | None = None) -> KeyHash:
     return SEED_ZERO if layout in GUAVA_LAYOUTS else KeyHash.new(settings.hash)
 
 
-def make_filter(
-    settings: SeenSettings, layout: str | None = None, copies: int = 1, hash: KeyHash | None = None
-) -> Filter:
+def make_filter(settings: SeenSettings, layout: str | None = None, hash: KeyHash | None = None) -> Filter:
     """Return an empty seen-set; without a ``hash``, it gets its own secret. Raises FilterError if the kind is
-    unknown, or if memory is too small for ``copies`` of it."""
+    unknown, or if memory is too small."""
     if settings.kind not in KINDS:
         raise FilterError(f"kind {settings.kind} is not available for lines; choose one of {', '.join(KINDS)}")
     if layout is not None and settings.kind != "bloom":
         raise FilterError(f"a layout can only be chosen for kind bloom, not for {settings.kind}")
-    Room(planned_parameters(settings, layout or _USUAL)).need(1, copies)
+    Room(planned_parameters(settings, layout or _USUAL)).need(1)
     if layout is None:
         return make_seen(settings, hash)
     made = hash or make_hash(settings, layout)

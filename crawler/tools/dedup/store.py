@@ -12,21 +12,19 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
-import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import BinaryIO, Protocol
+from typing import BinaryIO
 
 from msgspec import Struct
 
-from crawler.base.disk import Appender, Disk, RealDisk
+from crawler.base.disk import Disk, RealDisk
 from crawler.base.faults import UserFault
 from crawler.seen.filters import JSON, Filter, FilterError, FormatError, KeyHash, load_seen
 from crawler.seen.filters.chain import hash_of
-from crawler.seen.filters.filter_file import check_end, read_parts, read_state
-from crawler.seen.filters.memory_budget import check_memory
-from crawler.seen.filters.segment_format import Output, check_version
+from crawler.seen.filters.filter_file import check_end, opened_filter, read_parts, read_state, replace_file
+from crawler.seen.filters.segment_format import Output
 from crawler.tools.dedup.digest_file import Mark
 from crawler.tools.dedup.key_spec import KeySpec
 
@@ -56,13 +54,8 @@ def open_filter(path: Path) -> Iterator[tuple[BinaryIO, int]]:
     """Open the file of a filter that fits into memory, and yield it with its size. Raises FilterFileError, also in
     place of an OSError, FormatError or FilterError raised in the context."""
     try:
-        with open(path, "rb", opener=open_without_waiting) as inp:
-            found = os.fstat(inp.fileno())
-            if not stat.S_ISREG(found.st_mode):
-                raise FilterFileError(f"{path} is not a regular file")
-            check_version(inp)
-            check_memory(found.st_size, "the filter in it")
-            yield inp, found.st_size
+        with opened_filter(path) as found:
+            yield found
     except OSError as error:
         raise FilterFileError(f"cannot read filter {path}: {error.strerror}") from error
     except (FormatError, FilterError) as problem:
@@ -73,11 +66,6 @@ def read_hash(path: Path) -> KeyHash:
     """Read only the hash of a filter. Raises FilterFileError."""
     with open_filter(path) as (inp, _):
         return hash_of(read_state(inp)[1])
-
-
-def open_without_waiting(path: str, flags: int) -> int:
-    """Open a file without waiting for the writer of a pipe. An opener for ``open``."""
-    return os.open(path, flags | os.O_NONBLOCK)
 
 
 def read_stored(inp: BinaryIO, limit: int) -> StoredFilter:
@@ -101,31 +89,6 @@ def write_stored(out: Output, stored: StoredFilter) -> None:
     if stored.digests is not None:
         header["digests"] = stored.digests.as_json()
     stored.seen.write_to(out, header)
-
-
-class Writer(Protocol):
-    """Writes all bytes of a file."""
-
-    def __call__(self, out: Output, /) -> object: ...
-
-
-def replace_with(disk: Disk, path: Path, write: Writer) -> None:
-    """Replace a file like ``replace_file``, for content too large to hold in memory twice. Raises OSError."""
-    part = path.with_name(path.name + ".part")
-    if part.exists():
-        disk.unlink(part)  # left by a killed run, perhaps of an earlier version, and readable by others
-    file = disk.open(part, create=True)
-    try:
-        file.truncate(0)
-        write(Appender(file))
-        file.sync()
-    except OSError as error:
-        disk.unlink(part)
-        raise OSError(error.errno, error.strerror, str(part)) from error
-    finally:
-        file.close()
-    disk.replace(part, path)
-    disk.sync_directory(path.parent)
 
 
 class FilterFile:
@@ -177,6 +140,6 @@ class FilterFile:
         """Replace the file atomically. Raises OSError."""
         self.replace(lambda out: write_stored(out, stored))
 
-    def replace(self, write: Writer) -> None:
+    def replace(self, write: Callable[[Output], object]) -> None:
         """Replace the file with any bytes."""
-        replace_with(self._disk, self.path, write)
+        replace_file(self.path, write, self._disk)

@@ -19,21 +19,21 @@ from __future__ import annotations
 
 import os
 import stat
+import sys
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from operator import itemgetter
+from collections.abc import Callable, Iterator
 from typing import Protocol
 
 from msgspec import Struct, field
 
 from crawler.base.memory import available_memory
+from crawler.job.metrics.outlook import next_look, seen_warning
 from crawler.seen.filters import DIGEST_BYTES, Filter, FilterError, KeyHash
 from crawler.seen.slices.digests import digest_words
 from crawler.tools.dedup.chain_rebuild import ChainRebuild
 from crawler.tools.dedup.filter_setup import room_of
 from crawler.tools.dedup.key_spec import KeySpec, LineKeys
 from crawler.tools.dedup.lines import LineSource, LineTooLongError, Pause, write_all
-from crawler.tools.dedup.lookout import Lookout
 from crawler.tools.dedup.store import FilterFile, StoredFilter
 
 _SHARE = 10  # limits storing to a tenth of the time
@@ -47,6 +47,50 @@ class Tally(Struct):
     skipped: Counter[str] = field(default_factory=Counter)  # lines without a key, by reason
     interrupted: bool = False
     stopped: str | None = None  # the reason why the rest of the input was not read
+
+
+class Lookout:
+    """Adds keys to a seen-set, and warns once for each cause when it fills up, in time to act.
+
+    A forecast reads a part of the filter, so it is not made for each batch. The relevant counts are known in advance:
+    when a tenth of the newest slice is left, and when that slice is full. Keys are added only up to the next of these
+    counts at a time, so a large batch does not skip it."""
+
+    def __init__(
+        self, seen: Filter, say: Callable[[str], object], memory: Callable[[], int | None], compact_slices: int = 0
+    ) -> None:
+        """``memory`` returns the free bytes, or None if unknown; ``compact_slices`` is as for ``seen_warning``."""
+        self._seen = seen
+        self._compact_slices = compact_slices
+        self._say = say
+        self._memory = memory
+        self._said: set[str] = set()
+        self._next = self._look()
+
+    def add_digests(self, digests: bytes) -> list[int]:
+        """Add keys to the seen-set. See its ``add_digests``."""
+        count, start, new = len(digests) // DIGEST_BYTES, 0, list[int]()
+        while start < count:
+            end = min(count, start + self._next - len(self._seen))
+            found = self._seen.add_digests(digests[start * DIGEST_BYTES : end * DIGEST_BYTES])
+            new += [start + position for position in found] if start else found
+            start = end
+            if len(self._seen) >= self._next:
+                self._next = self._look()
+        return new
+
+    def look_again(self) -> None:
+        """Recompute the next check. Call it after the slices of the seen-set were replaced."""
+        self._next = self._look()
+
+    def _look(self) -> int:
+        """Warn if necessary, and return the number of keys at which to check again."""
+        now = self._seen.statistics()
+        warning = seen_warning(now, self._seen.parameters(), self._memory(), self._compact_slices)
+        if warning is not None and warning.cause not in self._said:
+            self._said.add(warning.cause)
+            self._say(warning.text)
+        return sys.maxsize if warning is not None and warning.cause == "full" else next_look(now)
 
 
 class Keeper:
@@ -250,20 +294,10 @@ def _write_new(out: int, new: list[int], lines: list[bytes], tally: Tally) -> No
     tally.lines += len(lines)
     tally.new += len(new)
     if new:
-        write_all(out, b"\n".join((*_chosen_lines(new, lines), b"")))
+        write_all(out, b"\n".join((*(lines if len(new) == len(lines) else [lines[at] for at in new]), b"")))
 
 
 def _digests_at(positions: list[int], digests: bytes) -> bytes:
     if len(positions) * DIGEST_BYTES == len(digests):
         return digests
     return digest_words(digests).take(positions, axis=0).tobytes() if positions else b""
-
-
-def _chosen_lines(positions: list[int], lines: list[bytes]) -> Sequence[bytes]:
-    """Return the lines at ``positions``, at least one."""
-    if len(positions) == len(lines):
-        return lines
-    if len(positions) == 1:
-        return (lines[positions[0]],)
-    chosen: tuple[bytes, ...] = itemgetter(*positions)(lines)
-    return chosen

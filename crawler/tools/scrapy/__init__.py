@@ -5,9 +5,8 @@
     request_job    the job: it knows the names, positions and bytes of requests, and does not depend on Scrapy
     request_rows   converts a request to bytes and back
     start_requests recognises start requests that an earlier run has queued
-    in_progress    detects the end of a request and its outcome
+    in_progress    detects the end of a request and its outcome; flushes items to their files before that
     spider_status  the status for ``crawler stats`` and the dashboard while the spider runs
-    item_feeds     flushes items to their files before their request is done
     dupefilter     the seen-set as DUPEFILTER_CLASS
     scheduler      the SCHEDULER class
 

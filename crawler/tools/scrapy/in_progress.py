@@ -6,20 +6,27 @@ progress, and closes a spider when it is empty. A request leaves it when its res
 scraped: callback or errback have returned, each resulting request is enqueued, each item has passed the pipelines;
 or, if the downloader middlewares returned another request, when that one is enqueued. So this package replaces
 that set. The outcome of the download is the downloader's return value to the engine.
+
+The items of a request are flushed to the files of Scrapy's feeds before it is done. A feed writes to a buffer: an item
+in it has passed all pipelines, but SIGKILL loses it; and a request that is done would never produce it again.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from typing import Any
 
 from scrapy import Request
 from scrapy.exceptions import IgnoreRequest
+from scrapy.extensions.feedexport import FeedExporter
 from scrapy.http import Response
 from twisted.python.failure import Failure
 
 from crawler.job.records import Outcome
 from crawler.tools.scrapy.request_job import Ending
+
+log = logging.getLogger(__name__)
 
 _NOT_KNOWN = Ending(Outcome.FAILED, error="the engine dropped it")
 
@@ -74,3 +81,38 @@ def ending_of(result: Any) -> Ending:
         said = f"{type(value).__name__}: {value}".removesuffix(": ")
         return Ending(Outcome.EXCLUDED if isinstance(value, IgnoreRequest) else Outcome.FAILED, error=said)
     return _NOT_KNOWN
+
+
+class ItemFeeds:
+    """The feeds of one spider, from ``-o`` and FEEDS."""
+
+    def __init__(self, crawler: Any) -> None:
+        made = getattr(getattr(crawler, "extensions", None), "middlewares", ())
+        self._exporters = [each for each in made if isinstance(each, FeedExporter)]
+        self._due = False
+        self._told = False
+
+    def ended(self) -> None:
+        """Record that a request is done: its items must be in the files before that is written."""
+        self._due = True
+
+    def flush(self) -> None:
+        """Flush the buffers to the operating system if a request has finished since the last flush."""
+        if not self._due:
+            return
+        self._due = False
+        for exporter in self._exporters:
+            for slot in exporter.slots:
+                self._flush(getattr(slot, "file", None))
+
+    def _flush(self, file: Any) -> None:
+        flush = getattr(file, "flush", None)  # files of custom storages may lack methods other than write
+        if flush is None or getattr(file, "closed", False):
+            return
+        try:
+            flush()
+        except OSError as error:  # a failing feed does not stop Scrapy; its buffer keeps the items
+            self._due = True
+            if not self._told:
+                self._told = True
+                log.error("Cannot write items to their feed: %s: they would be lost if the spider is killed", error)

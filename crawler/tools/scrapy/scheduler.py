@@ -21,8 +21,7 @@ from scrapy.utils.reactor import CallLaterOnce
 from crawler.job.directory import JobError, check_vacant, holds_job
 from crawler.job.records import Outcome
 from crawler.tools.scrapy.dupefilter import DupeFilter
-from crawler.tools.scrapy.in_progress import watch_engine
-from crawler.tools.scrapy.item_feeds import ItemFeeds
+from crawler.tools.scrapy.in_progress import ItemFeeds, watch_engine
 from crawler.tools.scrapy.job_settings import choices, settings_of_job
 from crawler.tools.scrapy.request_job import TOGETHER, Ending, RequestJob, Taken
 from crawler.tools.scrapy.request_rows import RequestRows, UnreadableError, UnserialisableError, own_name

@@ -3,16 +3,22 @@
 A statement consists of a purpose, whether that use is allowed, and its source. Values that a source does not define are
 ignored. If statements disagree, the stricter one holds; among equal ones, the first names the source.
 docs/how-to/respect-opt-outs.md has the table of all sources, with the versions of their drafts.
+
+Lines of robots.txt and rules of files with terms (``crawler.url.consent.terms``) apply by path. A line may start with a
+pattern, as in rules: ``Content-Usage: /open/ train-ai=y``. Of the lines of one kind, those with the longest matching
+pattern count; a line without a pattern matches like ``/``.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import sys
+from collections.abc import Iterable, Mapping, Sequence
 
 from crawler.base.settings.parts import PURPOSES, PurposeSettings
 from crawler.url.refusal.own_rules import Refusal, Rule
 from crawler.url.robots.directives import UNAVAILABLE, has_passed
+from crawler.url.robots.path_patterns import STAR_BUDGET, Patterns, octets
 
 SEARCH, AI_INPUT, AI_TRAIN, TDM, ARCHIVE = PURPOSES
 Stated = Mapping[str, tuple[bool, str]]  # by purpose: whether it is allowed, and the source
@@ -23,8 +29,9 @@ _VALUES = 16  # headers or elements read per name
 _SIGNALS = (SEARCH, AI_INPUT, AI_TRAIN)  # the purposes that Content-Signal defines
 _WORDS = {"yes": True, "no": False}
 # Labels of Content-Usage, including those of older drafts. ``bots`` can restrict all uses, but grants none.
-_USAGES = {SEARCH: SEARCH, "train-ai": AI_TRAIN, "train-genai": AI_TRAIN}
-_BOTS = "bots"
+_LABELS = {"search": SEARCH, "train-ai": AI_TRAIN, "train-genai": AI_TRAIN}
+_USAGES = {(label, word): {purpose: word == "y"} for label, purpose in _LABELS.items() for word in "yn"}
+_USAGES["bots", "n"] = dict.fromkeys(PURPOSES, False)
 # The purposes that robots directives refuse. Those for images count only for an image.
 _DIRECTIVES = {
     UNAVAILABLE: (SEARCH, AI_INPUT, AI_TRAIN, ARCHIVE),
@@ -44,7 +51,8 @@ _STRING, _TOKEN = r'"(?:[\x20\x21\x23-\x5b\x5d-\x7e]|\\["\\])*+"', r"[A-Za-z*][A
 _BARE = rf"(?:{_STRING}|{_TOKEN}|\?[01]|:[A-Za-z0-9+/=]*+:|@?-?[0-9]++(?:\.[0-9]++)?+)"
 _PARAMETERS = rf"(?:[ ]*+;[ ]*+{_KEY}(?:={_BARE})?+)*+"
 _ITEM = rf"(?:{_BARE}|\([ ]*+(?:{_BARE}{_PARAMETERS}(?:[ ]++|(?=\))))*+\))"
-_MEMBER = re.compile(rf"({_KEY})(?:=({_ITEM}))?+{_PARAMETERS}(?:[ \t]*+(?:(,)[ \t]*+|\Z))")
+_MEMBER = re.compile(rf"({_KEY})(?:=({_ITEM}))?+{_PARAMETERS}[ \t]*+(?:,[ \t]*+(?!\Z)|\Z)")
+_DICTIONARY = re.compile(rf"(?:{_MEMBER.pattern})*+")
 
 
 def stricter(*parts: Stated) -> Stated:
@@ -70,12 +78,11 @@ def content_signal(value: str, source: str) -> Stated:
 def content_usage(value: str, source: str) -> Stated:
     """Parse a value of ``Content-Usage``, a dictionary such as ``train-ai=n, search=y``. A malformed value states
     nothing."""
-    said = list[tuple[str, bool]]()
-    for member in _members(value.strip(" \t")[:_CHARACTERS]):
-        if member is None:
-            return NOTHING_STATED
-        said += _used(*member)
-    return _of(said, source)
+    text = value.strip(" \t")[:_CHARACTERS]
+    if not _DICTIONARY.fullmatch(text):
+        return NOTHING_STATED
+    members = (_USAGES.get((key, item), {}) for key, item in _MEMBER.findall(text))
+    return _of([said for uses in members for said in uses.items()], source)
 
 
 def of_headers(usages: Sequence[str], reservations: Sequence[str]) -> Stated:
@@ -89,15 +96,11 @@ def reserved(value: str, source: str) -> Stated:
     return _of(_RESERVED.get(value.strip(), {}).items(), source)
 
 
-def tdm_metas(metas: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
-    """Return the TDMRep ``meta`` elements, with their names in lower case."""
-    return [(name.lower(), content) for name, content in metas if name[:4].lower() == "tdm-"]
-
-
-def of_metas(metas: Iterable[tuple[str, str]]) -> Stated:
-    """Return the statements in these elements."""
-    found = [content for name, content in metas if name == _RESERVATION]
-    return stricter(*(reserved(content, f"meta {_RESERVATION}") for content in found[:_VALUES]))
+def of_metas(metas: Iterable[tuple[str, str]]) -> tuple[Stated, str | None]:
+    """Return the statements in the ``meta`` elements of TDMRep, and the URL of the terms."""
+    found = [(name.lower(), content) for name, content in metas if name[:4].lower() == "tdm-"]
+    values = [content for name, content in found if name == _RESERVATION][:_VALUES]
+    return stricter(*(reserved(value, f"meta {_RESERVATION}") for value in values)), dict(found).get(POLICY)
 
 
 def of_directives(names: Iterable[str], source: str, now: float, *, image: bool = False) -> Stated:
@@ -141,20 +144,45 @@ def _of(pairs: Iterable[tuple[str, bool]], source: str) -> Stated:
     return stricter(*({purpose: (allowed, source)} for purpose, allowed in pairs))
 
 
-def _used(label: str, word: str) -> Iterator[tuple[str, bool]]:
-    if label == _BOTS and word == "n":
-        yield from ((purpose, False) for purpose in PURPOSES)
-    elif label in _USAGES and word in ("y", "n"):
-        yield _USAGES[label], word == "y"
+# -- statements by path ------------------------------------------------------------------------------------------------
+
+LINES_MOST = 100  # lines read per group of robots.txt: each is matched for each page
+_KINDS = {
+    "content-signal": (content_signal, "robots.txt Content-Signal"),
+    "content-usage": (content_usage, "robots.txt Content-Usage"),
+}
 
 
-def _members(text: str) -> Iterator[tuple[str, str] | None]:
-    """Yield the members of a dictionary as (key, value); None if it is malformed."""
-    at, more = 0, bool(text)
-    while more:
-        member = _MEMBER.match(text, at)
-        if member is None:
-            yield None
-            return
-        yield member[1], member[2] or ""
-        at, more = member.end(), member[3] is not None
+class PathStatements:
+    """The statements of a host for one crawler, by path. ``size`` is its memory in bytes."""
+
+    __slots__ = ("_kinds", "size")
+
+    def __init__(self, lines: Iterable[tuple[str, str, Stated]]) -> None:
+        """``lines``: the kind of each line, its pattern in Latin-1 (empty: all paths), and its statements."""
+        self._kinds: dict[str, list[tuple[int, Patterns | None, Stated]]] = {}
+        for kind, path, stated in lines:
+            pattern = Patterns([(False, path)], STAR_BUDGET // LINES_MOST) if path else None
+            self._kinds.setdefault(kind, []).append((octets(path) if path else 1, pattern, stated))
+        self.size = sys.getsizeof(self) + sum(
+            512 + (0 if pattern is None else pattern.size) for kind in self._kinds.values() for _, pattern, _ in kind
+        )
+
+    def of(self, target: str) -> Stated:
+        """Return the statements for a path with its query."""
+        found = list[Stated]()
+        for lines in self._kinds.values():
+            fitting = [line for line in lines if line[1] is None or not line[1].allow(target)]
+            longest = max((weight for weight, _, _ in fitting), default=0)
+            found += [stated for weight, _, stated in fitting if weight == longest]
+        return stricter(*found) if found else NOTHING_STATED
+
+
+def robots_statements(lines: Iterable[tuple[str, str]]) -> PathStatements:
+    """What lines of robots.txt state. ``lines``: the key of each, in lower case, and its value, in Latin-1."""
+    read = list[tuple[str, str, Stated]]()
+    for key, value in list(lines)[:LINES_MOST]:
+        parse, source = _KINDS[key]
+        path, words = [*value.split(None, 1), ""][:2] if value.startswith("/") else ("", value)
+        read.append((key, path, parse(words, source)))
+    return PathStatements(read)

@@ -13,8 +13,7 @@ from enum import StrEnum
 from fnmatch import fnmatchcase
 from xml.etree import ElementTree
 
-from crawler.url.consent.robots_lines import PathStatements
-from crawler.url.consent.statements import AI_INPUT, AI_TRAIN, SEARCH, TDM, reserved
+from crawler.url.consent.statements import AI_INPUT, AI_TRAIN, SEARCH, TDM, PathStatements, reserved
 
 BYTES_MOST = 128 * 1024  # of a file that is read
 RULES_MOST = 500  # of a file that count: each is looked at for each page

@@ -3,7 +3,7 @@
 A group belongs to the agents on the lines directly above its rules. Groups of one agent are merged. ``*`` counts only
 if no group names the crawler. Sitemap, Crawl-delay and unknown lines neither end a list of agents nor start a group
 (RFC 9309, 2.2.4; Google does the same); a Crawl-delay counts for the agents above it. Statements of consent belong to a
-group like rules do (``crawler.url.consent.robots_lines``). Only lines that concern this crawler are kept. Time and
+group like rules do (``crawler.url.consent.statements``). Only lines that concern this crawler are kept. Time and
 memory are linear in the bytes read, which are bounded.
 """
 
@@ -14,10 +14,11 @@ import math
 import re
 import sys
 from enum import StrEnum
-from typing import NamedTuple
 
-from crawler.url.consent.robots_lines import PathStatements, robots_statements
-from crawler.url.consent.statements import NOTHING_STATED, Stated
+from msgspec import Struct
+from msgspec.structs import replace
+
+from crawler.url.consent.statements import NOTHING_STATED, PathStatements, Stated, robots_statements
 from crawler.url.robots.path_patterns import Patterns
 
 LINE_BYTES = 16_664  # maximum line length, as in Google's parser: eight times the longest URL of some browsers
@@ -50,65 +51,47 @@ class RobotsRecordError(ValueError):
 
 
 class Cut(StrEnum):
-    """The part of a robots.txt that was left out."""
+    """The part of a robots.txt that was left out, in words."""
 
-    BYTES = "bytes"  # bytes beyond the size limit
-    LINES = "lines"  # the rest of overlong lines
-    PATTERNS = "patterns"  # patterns with ``*`` beyond their budget
-    SITEMAPS = "sitemaps"
+    BYTES = "it is longer than 500 KiB"
+    LINES = f"lines are cut at {LINE_BYTES:,} bytes"
+    PATTERNS = "it has more patterns with * than can be matched in time"
+    SITEMAPS = f"it lists more than {SITEMAPS_MOST:,} sitemaps"
+
+
+class RobotsRules(Struct, frozen=True):
+    """The rules of one host for one crawler. ``crawl_delay``: seconds between two requests. ``sitemaps`` and
+    ``license`` are for all crawlers: URLs as written."""
+
+    patterns: Patterns | None
+    otherwise: bool = True
+    crawl_delay: float | None = None
+    sitemaps: tuple[str, ...] = ()
+    license: str | None = None
+    statements: PathStatements | None = None
+    cut: tuple[Cut, ...] = ()
 
     @property
-    def words(self) -> str:
-        return _CUT[self]
-
-
-_CUT = {
-    Cut.BYTES: "it is longer than 500 KiB",
-    Cut.LINES: f"lines are cut at {LINE_BYTES:,} bytes",
-    Cut.PATTERNS: "it has more patterns with * than can be matched in time",
-    Cut.SITEMAPS: f"it lists more than {SITEMAPS_MOST:,} sitemaps",
-}
-
-
-class RobotsRules:
-    """The rules of one host for one crawler. ``size`` is their memory in bytes."""
-
-    __slots__ = ("_otherwise", "_patterns", "_statements", "crawl_delay", "cut", "license", "sitemaps", "size")
-
-    def __init__(
-        self,
-        patterns: Patterns | None,
-        *,
-        otherwise: bool = True,
-        crawl_delay: float | None = None,
-        said: tuple[tuple[str, ...], str | None, PathStatements | None] = ((), None, None),
-        cut: tuple[Cut, ...] = (),
-    ) -> None:
-        sitemaps, self.license, self._statements = said  # license: a URL, as written, for all crawlers
-        self._patterns = patterns
-        self._otherwise = otherwise
-        self.sitemaps = sitemaps  # the host's sitemaps, as written, for all crawlers
-        self.crawl_delay = crawl_delay  # seconds between two requests; None if not given
-        self.cut = cut
-        own = (self, sitemaps, *sitemaps)
-        parts = (each for each in (patterns, self._statements) if each is not None)
-        self.size = sum(map(sys.getsizeof, own)) + sum(each.size for each in parts)
+    def size(self) -> int:
+        """The memory in bytes."""
+        parts = (each for each in (self.patterns, self.statements) if each is not None)
+        return sum(map(sys.getsizeof, (self, self.sitemaps, *self.sitemaps))) + sum(each.size for each in parts)
 
     def allowed(self, href: str) -> bool:
         """Return True if an absolute http or https URL of this host may be fetched; ``/robots.txt`` always may be."""
         target = target_of(href)
         if target.partition("?")[0] == "/robots.txt":
             return True
-        return self._otherwise if self._patterns is None else self._patterns.allow(target)
+        return self.otherwise if self.patterns is None else self.patterns.allow(target)
 
     @property
     def states(self) -> bool:
         """True if the file makes any statement of consent."""
-        return self._statements is not None or self.license is not None
+        return self.statements is not None or self.license is not None
 
     def stated(self, href: str) -> Stated:
         """Return the statements of consent for an absolute http or https URL of this host."""
-        return NOTHING_STATED if self._statements is None else self._statements.of(target_of(href))
+        return NOTHING_STATED if self.statements is None else self.statements.of(target_of(href))
 
 
 ALLOW_ALL = RobotsRules(None)
@@ -121,11 +104,11 @@ def parse_robots(body: bytes, user_agent: str, max_bytes: int = MAX_BYTES) -> Ro
     Accepts any bytes and never raises. At most ``max_bytes`` are read. A line cut by that limit is dropped, since half
     a path would be a different rule.
     """
-    cut: dict[Cut, None] = {}
+    cut = list[Cut]()
     head = _narrow(body[:max_bytes])[:max_bytes]
     if len(body) >= max_bytes or len(head) == max_bytes:
         head = head[: max(head.rfind(b"\n"), head.rfind(b"\r")) + 1]
-        cut[Cut.BYTES] = None
+        cut.append(Cut.BYTES)
     text = head.decode("latin-1")  # one character per byte
     mark = _MARK.match(text)
     text = text[0 if mark is None else mark.end() :].replace("\r", "\n")
@@ -133,19 +116,12 @@ def parse_robots(body: bytes, user_agent: str, max_bytes: int = MAX_BYTES) -> Ro
         text = text.replace("\n\n", "\n")
     text, long_lines = _LONG_LINE.subn(r"\1", text)
     if long_lines:
-        cut[Cut.LINES] = None
-    group = _own_group(text, product_token(user_agent).lower())
-    patterns, sitemaps = Patterns(group.rules), group.sitemaps
-    if patterns.cut:
-        cut[Cut.PATTERNS] = None
-    if len(sitemaps) > SITEMAPS_MOST:
-        cut[Cut.SITEMAPS] = None
-    return RobotsRules(
-        patterns or None,
-        crawl_delay=max(group.delays, default=None),
-        said=(tuple(sitemaps[:SITEMAPS_MOST]), group.license, group.statements),
-        cut=tuple(cut),
-    )
+        cut.append(Cut.LINES)
+    rules = _own_group(text, product_token(user_agent).lower())
+    cut += rules.cut
+    if len(rules.sitemaps) > SITEMAPS_MOST:
+        cut.append(Cut.SITEMAPS)
+    return replace(rules, sitemaps=rules.sitemaps[:SITEMAPS_MOST], cut=tuple(cut))
 
 
 def _narrow(body: bytes) -> bytes:
@@ -196,18 +172,7 @@ def target_of(href: str) -> str:
     return "/" if start < 0 else href[start:].partition("#")[0]
 
 
-class _Group(NamedTuple):
-    """The rules (True for Allow, and the pattern), crawl delays (seconds) and statements that apply to a crawler, and
-    the distinct sitemaps and the first license, which belong to no group."""
-
-    rules: list[tuple[bool, str]]
-    delays: list[float]
-    statements: PathStatements | None
-    sitemaps: list[str]
-    license: str | None
-
-
-def _own_group(text: str, token: str) -> _Group:
+def _own_group(text: str, token: str) -> RobotsRules:
     """Return everything that applies to ``token``. Lines end with LF."""
     # The rule lines in order, for groups that name the crawler (True) and for ``*`` (False).
     groups: dict[bool, dict[tuple[str, str, str], None]] = {True: {}, False: {}}
@@ -248,7 +213,9 @@ def _own_group(text: str, token: str) -> _Group:
         second for key, _, value in groups[own] if key[:1] in ("c", "C") for second in _seconds(value.strip(_BLANK))
     ]
     stated = [(other.lower(), value.strip(_BLANK)) for _, other, value in groups[own] if other]
-    return _Group(rules, delays, robots_statements(stated) if stated else None, list(sitemaps), license)
+    patterns, statements = Patterns(rules), robots_statements(stated) if stated else None
+    cut = (Cut.PATTERNS,) if patterns.cut else ()
+    return RobotsRules(patterns or None, True, max(delays, default=None), tuple(sitemaps), license, statements, cut)
 
 
 def _url(value: str) -> str:

@@ -61,7 +61,7 @@ class Patterns:
     """The patterns of one crawler. ``size`` is their memory in bytes. ``cut``: some were dropped because they exceeded
     the budget."""
 
-    __slots__ = ("_one_star", "_plain", "_stars", "cut", "size")
+    __slots__ = ("_plain", "_stars", "cut", "size")
 
     def __init__(self, rules: Iterable[tuple[bool, str]], star_budget: int = STAR_BUDGET) -> None:
         """``rules``: for each line, True for Allow, and its pattern as written, in Latin-1."""
@@ -82,25 +82,16 @@ class Patterns:
                     break
             kept[text] = max(before or 0, 2 * octets + allow)
         self._plain = _Sorted(plain)
-        self._one_star, self._stars = _by_first_piece(starred)
-        self.size = sys.getsizeof(self) + self._plain.size + _size_of(self._one_star) + _size_of(self._stars)
+        self._stars = _by_first_piece(starred)
+        self.size = sys.getsizeof(self) + self._plain.size + _size_of(self._stars)
 
     def __bool__(self) -> bool:
-        return bool(self._plain or self._one_star or self._stars)
+        return bool(self._plain or self._stars)
 
     def allow(self, path: str) -> bool:
         """Return True if a path with its query may be fetched."""
         path = comparable(path if path.isascii() else path.encode("utf-8", "replace").decode("latin-1")) + "$"
         weight = self._plain.longest(path)
-        for first, pieces, weights in self._one_star:
-            if path.startswith(first):
-                tail = path[len(first) :]
-                for piece, other in zip(pieces, weights, strict=True):
-                    if other <= weight:
-                        break
-                    if piece in tail:
-                        weight = other
-                        break
         for first, rests, weights in self._stars:
             if path.startswith(first):
                 for rest, other in zip(rests, weights, strict=True):
@@ -117,17 +108,17 @@ class Patterns:
 _Alike = tuple[str, tuple[str, ...], "array[int]"]
 
 
-def _by_first_piece(starred: dict[str, int]) -> tuple[tuple[_Alike, ...], tuple[_Alike, ...]]:
-    """Return the patterns with one ``*``, and those with more, grouped by their first piece."""
-    alike: dict[tuple[bool, str], list[tuple[int, str]]] = {}
+def _by_first_piece(starred: dict[str, int]) -> tuple[_Alike, ...]:
+    """Return the patterns with ``*``, grouped by their first piece."""
+    alike: dict[str, list[tuple[int, str]]] = {}
     for text, weight in starred.items():
         first, _, rest = text.partition("*")
-        alike.setdefault(("*" in rest, first), []).append((weight, rest))
-    found: dict[bool, list[_Alike]] = {False: [], True: []}
-    for (more, first), rests in alike.items():
+        alike.setdefault(first, []).append((weight, rest))
+    found = list[_Alike]()
+    for first, rests in alike.items():
         rests.sort(reverse=True)
-        found[more].append((first, tuple(rest for _, rest in rests), array("I", [weight for weight, _ in rests])))
-    return tuple(found[False]), tuple(found[True])
+        found.append((first, tuple(rest for _, rest in rests), array("I", [weight for weight, _ in rests])))
+    return tuple(found)
 
 
 def _size_of(alike: tuple[_Alike, ...]) -> int:

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
 
-from crawler.base.settings.parts import OutputSettings, PrioritySettings, ScopeSettings, Settings, SitesSettings
-from crawler.url.scope.modes import Scope, http_surt
-from crawler.url.scope.patterns import REGEX, Pattern, PatternError
+from crawler.base.settings.parts import OutputSettings, ScopeSettings, Settings, SitesSettings
+from crawler.url.scope.patterns import Pattern, PatternError
 from crawler.url.scope.priority_rules import Rule
 from crawler.url.scope.url_sites import site_patterns
-
-_BRACKETS = re.compile(r"\[([0-9]{1,18})-([0-9]{1,18})\]")
 
 
 class RuleFault(Struct, frozen=True):
@@ -111,38 +107,6 @@ def _excluded(rule: Rule, excludes: Sequence[Pattern]) -> str | None:
     return None if by is None else f"scope.exclude {by.text!r} covers it"
 
 
-def rules_for_seeds_alone(scope: ScopeSettings, priority: PrioritySettings) -> Iterator[RuleFault]:
-    """Yield priority rules not about seeds for which an exclude pattern leaves only seeds to match."""
-    excludes = [pattern for text in scope.exclude if isinstance(pattern := _pattern(text), Pattern)]
-    for number, stated in enumerate(priority.rules):
-        why = None if stated.seed else _excluded(Rule(stated), excludes)
-        if why is not None:
-            text = f"priority rule {number + 1} matches only seeds: {why}"
-            yield RuleFault(("priority", number, "pattern"), text)
-
-
-def literal_ranges(settings: Settings) -> Iterator[RuleFault]:
-    """Yield patterns with a number range in another language's syntax. They match only URLs that contain the
-    brackets."""
-    for place, name, text in _texts(settings):
-        found = _BRACKETS.search(text)
-        if found is not None and not text.startswith(REGEX):
-            said = f"{name} {text!r}: {found[0]} only matches itself"
-            yield RuleFault(place, f"{said}; write a number range as {{{int(found[1])}..{int(found[2])}}}")
-
-
-def _texts(settings: Settings) -> Iterator[tuple[tuple[str | int, ...], str, str]]:
-    """Yield the place, name and text of each pattern."""
-    for key in ("include", "exclude"):
-        for number, text in enumerate(getattr(settings.scope, key)):
-            yield ("scope", key, number), f"scope.{key}", text
-    for number, rule in enumerate(settings.priority.rules):
-        if rule.pattern is not None:
-            yield ("priority", number, "pattern"), f"priority rule {number + 1}, pattern", rule.pattern
-    yield from _site_texts(settings.site)
-    yield from _output_texts(settings.output)
-
-
 def _site_texts(settings: SitesSettings) -> Iterator[tuple[tuple[str | int, ...], str, str]]:
     for number, table in enumerate(settings.tables):
         for place, text in site_patterns(table):
@@ -153,28 +117,6 @@ def _output_texts(settings: OutputSettings) -> Iterator[tuple[tuple[str | int, .
     for key in ("store_include", "store_exclude"):
         for number, text in enumerate(getattr(settings, key)):
             yield ("output", key, number), f"output.{key}", text
-
-
-def foreign_hosts(patterns: ScopeSettings, priority: PrioritySettings, scope: Scope) -> Iterator[RuleFault]:
-    """Yield patterns about one host that is outside the scope: they match nothing, unless a seed redirects there."""
-    places: list[tuple[tuple[str | int, ...], str, str]] = [
-        (("scope", "include", number), f"scope.include {text!r}", text) for number, text in enumerate(patterns.include)
-    ]
-    for number, rule in enumerate(priority.rules):
-        if rule.pattern is not None:
-            places.append((("priority", number, "pattern"), f"priority rule {number + 1}", rule.pattern))
-    for place, name, text in places:
-        pattern = _pattern(text)
-        if isinstance(pattern, Pattern) and pattern.host is not None and not _holds_host(scope, pattern.host):
-            said = f"{name} is about {pattern.host}, which is in no seed's scope: it matches nothing"
-            yield RuleFault(place, f"{said}, unless a seed redirects there")
-
-
-def _holds_host(scope: Scope, root: str) -> bool:
-    if scope.mode != "prefix":
-        return scope.contains(root)
-    begins = http_surt(root)
-    return any(entry.startswith(begins) for entry in scope.entries())
 
 
 _EVERYTHING = Pattern("*")

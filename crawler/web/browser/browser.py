@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
 from crawler.base.settings.parts import BrowserSettings
 from crawler.web.browser.engines import LIGHTPANDA, Engine, EngineFault, find_engine
 from crawler.web.browser.lightpanda import LightpandaProcess
-from crawler.web.browser.page_budget import Budget
 from crawler.web.browser.pipe import BrowserGone, CallFailed, Listener, Params, Pipe
 from crawler.web.browser.process import BrowserProcess
-from crawler.web.browser.rendered import Answer, Ask, NotRendered, Rendered
+from crawler.web.browser.rendered import Answer, Ask, Budget, NotRendered, Rendered
 from crawler.web.browser.tab import Tab
 
 PAGES_MOST = 500  # pages per process; memory leaks are small, and a start costs as much as a few pages
@@ -29,14 +26,6 @@ class Browser:
         self._process: BrowserProcess | None = None
         self._starting = asyncio.Lock()
         self._tabs: dict[tuple[Pipe, str], Tab] = {}  # keys: connection and browser context
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.close()
 
     async def close(self) -> None:
         if self._process is not None:
@@ -69,12 +58,6 @@ class Browser:
             result = await tab.render(self._engine.label)
             if isinstance(result, NotRendered) and result.died:
                 process.worn = True  # the process may be broken, and fail the next page too
-                return result
-            async with asyncio.timeout(START_WAIT):
-                lost = await process.has_lost_network()
-            if lost:
-                process.kill()
-                return NotRendered("the browser has lost its network service", self._engine.label, died=True)
             return result
         except TimeoutError:
             process.kill()

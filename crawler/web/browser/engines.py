@@ -30,7 +30,7 @@ if ctypes.CDLL(None).unshare(0x50000000):  # a user namespace, which needs no pr
 """
 _EXEC = "os.execv(sys.argv[1], sys.argv[1:])"
 BEHIND = ("/usr/lib/chromium", "/usr/lib/chromium-browser", "/opt/google/chrome")
-VERSION_WAIT = 20.0  # seconds; the first start of a large program reads it from disk
+VERSION_WAIT = 60.0  # seconds; the first start of a large program reads it from disk
 
 
 class Engine(Struct, frozen=True):
@@ -49,6 +49,8 @@ class EngineFault(Exception):
 
 def find_engine(settings: BrowserSettings) -> Engine:
     """Return the engine chosen by the settings. Raises EngineFault if it is missing or not allowed to run."""
+    if sys.platform != "linux":
+        raise EngineFault("pages are rendered on Linux only, which confines the browser: leave out --browser")
     if settings.engine == LIGHTPANDA:
         return _lightpanda(settings)
     wanted = COMMANDS if settings.engine == "auto" else {settings.engine: COMMANDS[settings.engine]}
@@ -105,18 +107,7 @@ def _program(path: str) -> str:
 
 def _version(*words: str) -> str:
     try:
-        said = _said(*words)
-    except subprocess.SubprocessError:  # retry once: it was killed, or the machine is busy
-        try:
-            said = _said(*words)
-        except subprocess.SubprocessError as error:
-            raise EngineFault(f"{words[0]} does not start: {error}") from error
-    except OSError as error:
+        done = subprocess.run(words, capture_output=True, text=True, timeout=VERSION_WAIT, check=True, env={"PATH": ""})
+    except (OSError, subprocess.SubprocessError) as error:
         raise EngineFault(f"{words[0]} does not start: {error}") from error
-    return next((word for word in said.split() if word[:1].isdigit()), "unknown")
-
-
-def _said(*words: str) -> str:
-    return subprocess.run(
-        words, capture_output=True, text=True, timeout=VERSION_WAIT, check=True, env={"PATH": ""}
-    ).stdout
+    return next((word for word in done.stdout.split() if word[:1].isdigit()), "unknown")

@@ -23,7 +23,6 @@ from crawler.web.browser.rendered import Answer, Kind
 UNSTATED = 300.0  # seconds
 _LONGEST_GUESS = 86_400.0  # seconds
 _GUESSED = frozenset((200, 203, 204, 300, 301, 308, 404, 410))  # statuses cacheable without headers (RFC 9110)
-_VARIANTS = 4  # maximum per URL
 _ENTRY = 1_024  # approximate bytes of a response besides headers and body
 
 
@@ -60,37 +59,37 @@ class Kept(Struct, frozen=True):
 
 
 class HttpCache:
-    """Responses by URL. The least recently used are evicted first."""
+    """The last response of each URL. The least recently used are evicted first."""
 
     def __init__(self, most: int) -> None:
         """``most`` is the maximum number of bytes."""
         self._most = most
-        self._kept: OrderedDict[str, list[Kept]] = OrderedDict()
+        self._kept: OrderedDict[str, Kept] = OrderedDict()
         self.bytes = 0
 
     def find(self, get: Get) -> Kept | None:
         """Return the cached response to the request, fresh or stale, or None."""
-        for kept in self._kept.get(get.url, ()):
-            if kept.fits(get.headers):
-                self._kept.move_to_end(get.url)
-                return kept
-        return None
+        kept = self._kept.get(get.url)
+        if kept is None or not kept.fits(get.headers):
+            return None
+        self._kept.move_to_end(get.url)
+        return kept
 
     def keep(self, get: Get, answer: Answer, now: float) -> None:
         """Cache the response to a request, received at ``now``, if that is allowed. Replaces an earlier one."""
-        every = [other for other in self.drop(get.url) if not other.fits(get.headers)]
+        self.drop(get.url)
         fresh, said, names = _lifetime(get, answer, now), _first(answer), set(_values(answer, "vary"))
-        if fresh is not None and "*" not in names:
-            origin = () if said.get("access-control-allow-origin") == "*" else ("origin",)  # often missing in Vary
-            own = ("cookie",) if "private" in _directives(answer) else ()
-            names.update(("authorization", *origin, *own))
-            vary = tuple((name, get.headers.get(name, "")) for name in map(str.lower, names))
-            kept = Kept(answer, now + fresh, vary)
-            if kept.size <= self._most // 2 and (fresh > 0 or kept.conditions):
-                every = [*every[1 - _VARIANTS :], kept]
-        if every:
-            self._kept[get.url] = every
-            self.bytes += sum(kept.size for kept in every)
+        if fresh is None or "*" in names:
+            return
+        origin = () if said.get("access-control-allow-origin") == "*" else ("origin",)  # often missing in Vary
+        own = ("cookie",) if "private" in _directives(answer) else ()
+        names.update(("authorization", *origin, *own))
+        vary = tuple((name, get.headers.get(name, "")) for name in map(str.lower, names))
+        kept = Kept(answer, now + fresh, vary)
+        if kept.size > self._most // 2 or (fresh <= 0 and not kept.conditions):
+            return
+        self._kept[get.url] = kept
+        self.bytes += kept.size
         while self.bytes > self._most:
             self.drop(next(iter(self._kept)))
 
@@ -103,11 +102,10 @@ class HttpCache:
         self.keep(get, answer, now)
         return answer
 
-    def drop(self, url: str) -> list[Kept]:
-        """Remove the responses of a URL, and return them."""
-        dropped = self._kept.pop(url, [])
-        self.bytes -= sum(kept.size for kept in dropped)
-        return dropped
+    def drop(self, url: str) -> None:
+        """Remove the response of a URL."""
+        dropped = self._kept.pop(url, None)
+        self.bytes -= 0 if dropped is None else dropped.size
 
 
 def _lifetime(get: Get, answer: Answer, now: float) -> float | None:

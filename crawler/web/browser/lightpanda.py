@@ -20,10 +20,20 @@ from msgspec.structs import replace
 
 from crawler.base.settings.parts import BrowserSettings
 from crawler.web.browser.engines import NO_NETWORK
-from crawler.web.browser.page_budget import Budget
 from crawler.web.browser.pipe import BrowserGone, Listener, Params, Pipe
 from crawler.web.browser.process import LAUNCH, BrowserProcess, attach
-from crawler.web.browser.rendered import Answer, Ask, Failed, Kind, NotRendered, Refusal, Refused, Rendered, SubRequest
+from crawler.web.browser.rendered import (
+    Answer,
+    Ask,
+    Budget,
+    Failed,
+    Kind,
+    NotRendered,
+    Refusal,
+    Refused,
+    Rendered,
+    SubRequest,
+)
 from crawler.web.browser.tab import FRAME, KEPT, SCROLL, Tab
 
 _SOCKET = "devtools"

@@ -21,15 +21,13 @@ from typing import Self
 
 from crawler.base.settings.parts import BrowserSettings
 from crawler.web.browser.engines import Engine
-from crawler.web.browser.page_budget import Budget
 from crawler.web.browser.pipe import BrowserGone, Listener, Pipe
-from crawler.web.browser.rendered import Answer, Ask
+from crawler.web.browser.rendered import Answer, Ask, Budget
 from crawler.web.browser.tab import Tab
 
 PREFIX = "browser-"
 MEMORY_MOST = 2 * 2**30  # bytes of the browser with all its processes; beyond this it is restarted
 WATCH = 0.2  # seconds between checks of the memory
-NETWORK_LOOKS, NETWORK_LOOK = 100, 0.02  # attempts to find the network process, and seconds between them
 LAUNCH = """
 import ctypes, os, resource, signal, sys
 parent, reads, writes, memory = (int(each) for each in sys.argv[1:5])
@@ -48,7 +46,8 @@ _PROFILE = "/proc/self/cwd"  # short for any path: the name of a socket is limit
 _ENVIRONMENT = ("PATH", "LANG", "LC_ALL", "TZ", "LD_LIBRARY_PATH", "CHROME_DEVEL_SANDBOX")
 
 # Each request of a page is paused and answered by the crawler. These switches disable the browser's own requests, and
-# those that are not paused: there is no resolver, and the proxy is a port on which nothing can listen.
+# those that are not paused: there is no resolver, and the proxy is a port on which nothing can listen. The part of the
+# browser that handles requests has no process of its own: if that ended alone, pages would lose requests unnoticed.
 _SWITCHES = """
 --headless --remote-debugging-pipe --no-startup-window --proxy-server=socks5://127.0.0.1:0
 --proxy-bypass-list=<-loopback> --webrtc-ip-handling-policy=disable_non_proxied_udp
@@ -59,7 +58,7 @@ _SWITCHES = """
 --deny-permission-prompts --block-new-web-contents --disable-notifications --disable-gpu --disable-dev-shm-usage
 --mute-audio --hide-scrollbars --disable-hang-monitor --disable-renderer-backgrounding
 --disable-background-timer-throttling --disable-backgrounding-occluded-windows --disable-site-isolation-trials
---renderer-process-limit=8 --js-flags=--max-old-space-size=512
+--renderer-process-limit=8 --js-flags=--max-old-space-size=512 --enable-features=NetworkServiceInProcess2
 """
 _NOT = """
 IsolateOrigins site-per-process IsolateSandboxedIframes OptimizationHints MediaRouter Translate DialMediaRouteProvider
@@ -83,7 +82,6 @@ class BrowserProcess:
         self._end: asyncio.Task[None]
         self._process, self._profile = process, profile
         self._lock: int | None = lock
-        self._network: set[int] = set()  # PIDs of the processes that handle requests
 
     @classmethod
     async def start(cls, engine: Engine, user_agent: str, directory: Path, settings: BrowserSettings) -> Self:
@@ -150,7 +148,6 @@ class BrowserProcess:
         if "" not in self.pipe.listeners:
             self.pipe.listeners[""] = listener(self.pipe)
             await attach(self.pipe)
-            await self._begin_network()
         return self.pipe
 
     def release(self, pipe: Pipe) -> None:
@@ -160,24 +157,6 @@ class BrowserProcess:
 
     def tab(self, pipe: Pipe, context: str, href: str, answer: Answer, ask: Ask, budget: Budget) -> Tab:
         return Tab(pipe, context, href, answer, ask, budget)
-
-    async def _begin_network(self) -> None:
-        """Wait until the process that handles requests is running; it starts with the first context."""
-        made = await self.pipe.call("Target.createBrowserContext")
-        for _ in range(NETWORK_LOOKS):
-            await self.has_lost_network()
-            if self._network:
-                break
-            await asyncio.sleep(NETWORK_LOOK)
-        self.pipe.send("Target.disposeBrowserContext", made)
-
-    async def has_lost_network(self) -> bool:
-        """Return True if the process that handles requests has ended. The browser starts another one, and requests of
-        pages in between are lost."""
-        alive = await self._ids()
-        lost = not self._network <= alive
-        self._network |= {pid for pid in alive - self._network if _is_network(pid)}
-        return lost
 
     async def _ids(self) -> set[int]:
         return {each["id"] for each in (await self.pipe.call("SystemInfo.getProcessInfo"))["processInfo"]}
@@ -215,13 +194,6 @@ class BrowserProcess:
 async def attach(pipe: Pipe) -> None:
     """Make new targets of a connection wait until they are set up."""
     await pipe.call("Target.setAutoAttach", {"autoAttach": True, "waitForDebuggerOnStart": True, "flatten": True})
-
-
-def _is_network(pid: int) -> bool:
-    try:
-        return b"network.mojom.NetworkService" in Path(f"/proc/{pid}/cmdline").read_bytes()
-    except OSError:  # the process has ended
-        return False
 
 
 def _own_memory(pid: int) -> int:

@@ -17,9 +17,19 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from crawler.web.browser.asked import of_script
-from crawler.web.browser.page_budget import Budget
 from crawler.web.browser.pipe import BrowserGone, CallFailed, Params, Pipe
-from crawler.web.browser.rendered import NEEDED, Answer, Ask, Kind, NotRendered, Refusal, Refused, Rendered, SubRequest
+from crawler.web.browser.rendered import (
+    NEEDED,
+    Answer,
+    Ask,
+    Budget,
+    Kind,
+    NotRendered,
+    Refusal,
+    Refused,
+    Rendered,
+    SubRequest,
+)
 
 KINDS = {
     "Document": Kind.DOCUMENT,

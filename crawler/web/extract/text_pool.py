@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import importlib.util
 import logging
-import os
 from collections.abc import Sequence
 from typing import Protocol
 
 from msgspec import Struct, field
 
 from crawler.base.printable import printable
+from crawler.base.processes import cores
 from crawler.base.processes.forker import Bytes, Forker
 from crawler.base.processes.lane import PATIENCE, Failed, Lane, Request, Why
 from crawler.web.extract.page_text import Extracted, Forms, NoText, decode_text, encode_asked
@@ -45,7 +45,7 @@ def missing_library(libraries: Sequence[str] = LIBRARIES) -> str | None:
 
 def default_processes() -> int:
     """Return the number of processes for small pages: one per core. The crawl has priority over them (``NICE``)."""
-    return min(_PROCESSES_MOST, len(os.sched_getaffinity(0)))
+    return min(_PROCESSES_MOST, cores())
 
 
 class TextLimits(Struct, frozen=True):

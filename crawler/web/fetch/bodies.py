@@ -52,7 +52,13 @@ async def read_body(answer: aiohttp.ClientResponse, limit: int, truncate: bool, 
     except Overlong:
         size = limit + 1
     except Undecodable as error:
-        return ReadBody(await body.salvaged(), str(error), str(error).partition(":")[0].removeprefix("x-"), error)
+        found, whole = await body.salvaged()
+        coding = str(error).partition(":")[0].removeprefix("x-")
+        if not whole:
+            return ReadBody(found, str(error), coding, error)
+        if exchange.capture is not None:
+            await keep_rest(answer, exchange.capture, exchange)
+        return ReadBody(found, f"what follows the end of {coding} in the body is left out")
     if size <= limit:
         short = body.decode.short
         note = f"{short} ends too early: the body was read as far as it came" if short else body.decode.note
@@ -154,12 +160,12 @@ class _Decoded:
         """The number of raw bytes that were captured."""
         return 0 if self._capture is None else self._capture.size
 
-    async def salvaged(self) -> bytes:
-        """Return the part of a faulty body that can be decoded."""
+    async def salvaged(self) -> tuple[bytes, bool]:
+        """Return the part of a faulty body that can be decoded, and whether that is all of it."""
         if self._came is None:
-            return b"".join(self.chunks)
+            return b"".join(self.chunks), False
         self.chunks.clear()
-        return (await asyncio.to_thread(salvage, self._codings, b"".join(self._came), self._limit))[0]
+        return await asyncio.to_thread(salvage, self._codings, b"".join(self._came), self._limit)
 
     def _begin_again(self) -> bool:
         """Drop the decoded bytes. Returns whether that was possible."""

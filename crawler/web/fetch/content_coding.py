@@ -26,8 +26,6 @@ _MAX_MEMBERS = 1_024  # maximum gzip members or zstd frames in one body: more wo
 _ZSTD_WINDOW = 23  # log2 of bytes; the maximum of RFC 9659 in HTTP, 8 MiB
 _SLACK = 64 * 1024  # bytes by which a coded form may exceed the size limit, in addition to one eighth
 _ZLIB_METHOD = 8
-_KEPT = 256 * 1024  # coded bytes of brotli that are kept to find its end
-_STEPS = (512, 1)  # step sizes of the search for the end
 _STEP = 4096  # coded bytes per step when locating a fault
 _NO_CODING = frozenset(("", "identity", "none", "utf-8", "utf8", "binary", "8bit", "7bit"))
 
@@ -171,64 +169,28 @@ class _Deflate:
 
 
 class _Brotli:
-    """The library rejects a stream that is followed by other data, and loses the output of the same call. So the last
-    input is kept, up to ``_KEPT`` bytes, and then decoded again up to the end of the stream."""
+    """The library rejects a stream that is followed by other data, and loses the output of the same call: ``salvage``
+    finds the end of the stream."""
 
     def __init__(self) -> None:
         self.plain = self.cut = False
         self.window = 0
         self._stream = brotli.Decompressor()
-        self._came: list[bytes] = []
-        self._size = 0
-        self._given = 0
 
     def pieces(self, data: bytes) -> Iterator[bytes]:
         if self._stream.is_finished():
             self.cut = self.cut or bool(data)
             return
-        if not self._size and data:
+        if not self.window and data:
             self.window = _brotli_window(data[0])
-        self._size += len(data)
-        if self._size <= _KEPT:
-            self._came.append(data)
-        else:
-            self._came.clear()
         try:
-            for piece in _unbrotli(self._stream, data):
-                self._given += len(piece)
-                yield piece
+            yield from _unbrotli(self._stream, data)
         except brotli.error as error:
-            if not self._came:
-                raise Undecodable("not brotli") from error
-            yield from self._to_the_end()
-
-    def _to_the_end(self) -> Iterator[bytes]:
-        """Yield the remaining output before the end. Raises Undecodable if there is none."""
-        data = b"".join(self._came)
-        begin = len(data) - len(self._came[-1])  # everything before this was accepted
-        self._came.clear()
-        for step in _STEPS:
-            self._stream, known = brotli.Decompressor(), self._given
-            start = 0
-            for end in (begin, *range(begin + step, len(data), step), len(data)):
-                try:
-                    for piece in _unbrotli(self._stream, data[start:end]):
-                        if len(piece) > known:
-                            self._given += len(piece) - known
-                            yield piece[known:]
-                        known = max(0, known - len(piece))
-                except brotli.error:
-                    break
-                if self._stream.is_finished():
-                    self.cut = True
-                    return
-                start = end
-            begin = start
-        raise Undecodable("not brotli")
+            raise Undecodable("not brotli") from error
 
     @property
     def short(self) -> bool:
-        return self._size > 0 and not self._stream.is_finished()
+        return self.window > 0 and not self._stream.is_finished()
 
     def end(self) -> None:
         """Accept any end of the body: browsers show the part that arrived."""

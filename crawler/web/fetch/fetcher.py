@@ -115,6 +115,11 @@ class Fetcher:
         self._settings, self._signer = settings, signer
         self._plain = not (self._profiles or signer) and self._cookies is None
 
+    def signs(self, host: str, *, known: bool) -> bool:
+        """Return whether a host asks for signed requests. ``known``: it did in an earlier run."""
+        authority = host.removesuffix(":443").removesuffix(":80")
+        return known if self._signer is None else self._signer.signs(authority, known=known)
+
     async def __aenter__(self) -> Self:
         settings = self._settings
         user_agent = settings.user_agent

@@ -1,27 +1,16 @@
 """The robots.txt of each host, stored for as long as it may be used and parsed when it is needed.
 
-A stored record is a version, the status (0: no answer) and the time of the answer in seconds since 1970 (``<BHdH``,
-with the length of the error text), then:
-
-    version 1    the error text, the body
-    version 2    status and time of the last good copy (``<Hd``), the error text, the body of that copy
-    version 3    the same with the length of a body (``<I``), and that body: the received part of the last answer
-
-Version 4 is the length of the terms of use that the host states in files (``<I``, ``crawler.url.consent.terms``), these
-terms, and a record of another version.
-
-The error text is the name of a kind of failure, a colon, a space, and the message. A copy is good if the host stated
-its rules, or that it has none; the rules of version 2 are those of the copy. With version 3, a URL is allowed only if
-both allow it.
+A stored record (``_Record``) has the last answer, and the last good copy if that answer did not state the rules, or
+lacks its end. A copy is good if the host stated its rules, or that it has none. If the last answer stated no rules,
+those of the copy count; if it lacks its end, a URL is allowed only if both allow it.
 """
 
 from __future__ import annotations
 
 import asyncio
-import struct
 from collections import OrderedDict
 from collections.abc import Callable
-from enum import Enum, auto
+from typing import NamedTuple
 
 import msgspec
 from msgspec import Struct
@@ -40,40 +29,32 @@ _CACHE_BYTES = 64 * 2**20  # size limit of parsed rules; others are parsed again
 LARGE = 32_768  # bytes of a record: a larger one is parsed in a thread
 _ENTRY = 512  # bytes of a parsed record in addition to its rules
 _VERSION = 1
-_VERSION_WITH_COPY = 2
-_HEAD = struct.Struct("<BHdH")
-_VERSION_WITH_BOTH = 3
-_COPY = struct.Struct("<Hd")
-_LENGTH = struct.Struct("<I")
-_WITH_TERMS = b"\4"
 
 
-class RobotsRefusal(Enum):
-    """Why robots.txt forbids a URL."""
+class RobotsRefusal(NamedTuple):
+    """Why robots.txt forbids a URL, as text for the ``error`` of a record. ``lasting``: the URL is excluded for good;
+    otherwise it has failed."""
 
-    DISALLOWED = auto()  # robots.txt disallows the URL
-    SERVER_ERROR = auto()  # 5xx or 429: everything is disallowed until it can be fetched (RFC 9309)
-    NO_ANSWER = auto()
-
-    @property
-    def lasting(self) -> bool:
-        """Return whether the URL is excluded for good; otherwise it has failed."""
-        return self is not RobotsRefusal.NO_ANSWER
+    words: str
+    lasting: bool = True
 
 
-class NoRobots(Struct, frozen=True):
-    """Why a robots.txt could not be fetched. ``kind`` is None if the record names an unknown kind."""
+_DISALLOWED = RobotsRefusal("disallowed by robots.txt")
 
-    kind: FailureKind | None
+
+class NoRobots(Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """Why a robots.txt could not be fetched."""
+
+    kind: FailureKind
     message: str
 
     @property
     def text(self) -> str:
         """Return the text as it is stored and shown."""
-        return self.message if self.kind is None else f"{self.kind.value}: {self.message}"
+        return f"{self.kind.value}: {self.message}"
 
 
-class GoodCopy(Struct, frozen=True):
+class GoodCopy(Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
     """The last statement of a host about its rules: ``body`` with a 2xx; any other final status means that it has none.
     ``stands_in``: a later request failed, so this copy was needed."""
 
@@ -83,10 +64,27 @@ class GoodCopy(Struct, frozen=True):
     stands_in: bool = False
 
 
+class _Record(Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag=_VERSION):
+    """A stored record. ``status`` is 0 if there was no answer; ``failure`` is then set. ``asked_at`` is in seconds
+    since 1970."""
+
+    status: int
+    asked_at: float
+    failure: NoRobots | None
+    body: bytes
+    copy: GoodCopy | None = None
+    terms: Terms = {}
+
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(_Record).decode
+
+
 class Robots(Struct, frozen=True):
     """The robots.txt of a host. If it could not be fetched, ``status`` is None and ``failure`` is set.
 
-    ``copy_of``: the last request failed, and the rules are those of the copy fetched at that time. ``also``: the rules
+    ``copy_of``: the last request failed, and the rules are those of the copy fetched at that time, which was needed
+    before if it ``stands_in``. ``also``: the rules
     of that copy, if the last answer lacks its end. ``terms``: the rules of files with terms that were requested, and
     ``by_terms`` what they state."""
 
@@ -98,6 +96,7 @@ class Robots(Struct, frozen=True):
     also: RobotsRules | None = None
     terms: Terms = {}
     by_terms: RobotsRules | None = None
+    stands_in: bool = False
 
     @property
     def size(self) -> int:
@@ -122,12 +121,12 @@ class Robots(Struct, frozen=True):
     def refusal(self, href: str) -> RobotsRefusal | None:
         """Return the reason why the URL may not be fetched; None if it may be."""
         if self.rules.allowed(href):
-            return None if self.also is None or self.also.allowed(href) else RobotsRefusal.DISALLOWED
-        if self.copy_of is not None:
-            return RobotsRefusal.DISALLOWED
+            return None if self.also is None or self.also.allowed(href) else _DISALLOWED
+        if self.copy_of is not None or not self.unreachable:
+            return _DISALLOWED
         if self.status is None:
-            return RobotsRefusal.NO_ANSWER
-        return RobotsRefusal.SERVER_ERROR if unreachable(self.status) else RobotsRefusal.DISALLOWED
+            return RobotsRefusal(self.answer_words, lasting=False)
+        return RobotsRefusal(f"{self.answer_words}: everything is disallowed until it can be fetched (RFC 9309)")
 
     @property
     def unreachable(self) -> bool:
@@ -141,16 +140,6 @@ class Robots(Struct, frozen=True):
             return f"robots.txt could not be fetched: {self.failure.text}"
         return f"robots.txt answered {self.status}"
 
-    def words(self, refusal: RobotsRefusal) -> str:
-        """Return the text of a refusal, for the ``error`` of a record and for ``explain``."""
-        match refusal:
-            case RobotsRefusal.DISALLOWED:
-                return "disallowed by robots.txt"
-            case RobotsRefusal.SERVER_ERROR:
-                return f"{self.answer_words}: everything is disallowed until it can be fetched (RFC 9309)"
-            case RobotsRefusal.NO_ANSWER:
-                return self.answer_words
-
 
 def usable_part(answer: Response | Failure) -> Response | None:
     """Return the received part of a cut-off answer, if it consists of complete lines of rules."""
@@ -163,78 +152,28 @@ def usable_part(answer: Response | Failure) -> Response | None:
 def encode_robots(answer: Response | Failure, asked_at: float, copy: GoodCopy | None = None) -> bytes:
     """Return the stored record of an answer. ``copy`` is kept if the answer does not state the rules, or lacks
     its end."""
-    if isinstance(answer, Response) and answer.truncated is not None and copy is not None:
-        body = answer.body or b""
-        head = _HEAD.pack(_VERSION_WITH_BOTH, answer.status, asked_at, 0) + _COPY.pack(copy.status, copy.asked_at)
-        return head + _LENGTH.pack(len(body)) + body + copy.body
     if isinstance(answer, Response):
-        status, error, body = answer.status, b"", answer.body or b""
-        if not unreachable(status):
-            copy = None
+        status, failure = answer.status, None
+        body = b"" if unreachable(status) else bytes(answer.body or b"")
+        needs_copy = unreachable(status) or answer.truncated is not None
     else:
         status, body = 0, b""
-        error = NoRobots(answer.kind, answer.message).text.encode("utf-8", "replace")[:1_000]
-        if answer.kind.excluded:
-            copy = None
-    if copy is None:
-        return _HEAD.pack(_VERSION, status, asked_at, len(error)) + error + body
-    head = _HEAD.pack(_VERSION_WITH_COPY, status, asked_at, len(error)) + _COPY.pack(copy.status, copy.asked_at)
-    return head + error + copy.body
-
-
-def _divided(stored: bytes) -> tuple[bytes, bytes]:
-    """The terms, as JSON, and the record of another version."""
-    if not stored.startswith(_WITH_TERMS):
-        return b"{}", stored
-    end = 5 + int.from_bytes(stored[1:5], "little")
-    return stored[5:end], stored[end:]
-
-
-def _failure(text: str) -> NoRobots:
-    name, _, message = text.partition(": ")
-    known = next((kind for kind in FailureKind if kind.value == name), None)
-    return NoRobots(known, text if known is None else message)
+        failure = NoRobots(answer.kind, answer.message.encode("utf-8", "replace").decode()[:1_000])
+        needs_copy = not answer.kind.excluded
+    return _encode(_Record(status, asked_at, failure, body, copy if needs_copy else None))
 
 
 Parse = Callable[[int, bytes, str], RobotsRules | NoRobots]
 
 
-class _Record(Struct, frozen=True):
-    """A stored record. ``status`` and ``body`` are of the good copy if there is one."""
-
-    answered: int  # the status of the last answer
-    asked_at: float
-    error: str
-    copy_of: float | None
-    status: int
-    body: bytes
-    part: bytes | None
-
-
 def _read(stored: bytes) -> _Record:
-    stored = _divided(stored)[1]
     try:
-        version, answered, asked_at, length = _HEAD.unpack_from(stored)
-        at, status, copy_of = _HEAD.size, answered, None
-        size = 0
-        if version in (_VERSION_WITH_COPY, _VERSION_WITH_BOTH):
-            status, copy_of = _COPY.unpack_from(stored, at)
-            at += _COPY.size
-        if version == _VERSION_WITH_BOTH:
-            size = _LENGTH.unpack_from(stored, at)[0]
-            at += _LENGTH.size
-    except struct.error as error:
+        record = _decode(stored)
+    except msgspec.DecodeError as error:
         raise RobotsRecordError(f"not a robots record: {error}") from error
-    if not _VERSION <= version <= _VERSION_WITH_BOTH:
-        raise RobotsRecordError(f"a robots record of version {version}, not {_VERSION} to {_VERSION_WITH_BOTH}")
-    if copy_of is not None and unreachable(status):
-        raise RobotsRecordError(f"not a robots record: the status of its good copy is {status}")
-    end = at + length
-    if end + size > len(stored):
-        raise RobotsRecordError(f"not a robots record: an error text of {length} bytes is cut off")
-    text, begin = stored[at:end].decode("utf-8", "replace"), end + size
-    part = stored[end:begin] if version == _VERSION_WITH_BOTH else None
-    return _Record(answered, asked_at, text, copy_of, status, stored[begin:], part)
+    if record.copy is not None and unreachable(record.copy.status):
+        raise RobotsRecordError(f"not a robots record: the status of its good copy is {record.copy.status}")
+    return record
 
 
 class RobotsCache:
@@ -285,10 +224,10 @@ class RobotsCache:
             return None
         if record is None:
             return None
-        asked_at = record.asked_at if record.copy_of is None else record.copy_of
-        if record.status == 0 or unreachable(record.status) or now - asked_at > LAST_GOOD_TTL:
-            return None
-        return GoodCopy(record.status, asked_at, record.body, stands_in=record.copy_of is not None)
+        copy = GoodCopy(record.status, record.asked_at, record.body)
+        if record.copy is not None:
+            copy = replace(record.copy, stands_in=True)
+        return None if unreachable(copy.status) or now - copy.asked_at > LAST_GOOD_TTL else copy
 
     def forget(self, host: str) -> None:
         """Drop the parsed rules, because the stored record has changed."""
@@ -307,9 +246,8 @@ class RobotsCache:
     def with_terms(self, host: str, terms: Terms) -> tuple[Robots, bytes]:
         """Return the cached robots.txt of the host, and its record with ``terms`` added."""
         stored = self._stored(host) or b""
-        robots = self.decode(stored)
-        text = msgspec.json.encode({**robots.terms, **terms})
-        return robots, _WITH_TERMS + _LENGTH.pack(len(text)) + text + _divided(stored)[1]
+        record = _read(stored)
+        return self.decode(stored), _encode(replace(record, terms={**record.terms, **terms}))
 
     async def decode_aside(self, stored: bytes) -> Robots:
         """Parse a stored record: a large one in a thread. Raises RobotsRecordError."""
@@ -320,28 +258,24 @@ class RobotsCache:
 
     def decode(self, stored: bytes) -> Robots:
         """Parse a stored record. Raises RobotsRecordError."""
-        try:
-            terms = msgspec.json.decode(_divided(stored)[0], type=Terms)
-        except ValueError as error:
-            raise RobotsRecordError(f"not a robots record: {error}") from error
-        robots = self._rules(stored)
-        stated = RobotsRules(None, said=((), None, terms_statements(terms)))
-        return replace(robots, terms=terms, by_terms=stated) if terms else robots
-
-    def _rules(self, stored: bytes) -> Robots:
         record = _read(stored)
-        status, failure = record.answered or None, _failure(record.error) if record.answered == 0 else None
-        if record.status == 0:
-            return Robots(DISALLOW_ALL, None, record.asked_at, failure)
-        rules = self._parse(record.status, record.body, self._user_agent)
-        if isinstance(rules, NoRobots):
-            return Robots(DISALLOW_ALL, None, record.asked_at, rules)
-        if record.part is None:
-            return Robots(rules, status, record.asked_at, failure, record.copy_of)
-        part = self._parse(record.answered, record.part, self._user_agent)
-        if isinstance(part, NoRobots):
-            return Robots(DISALLOW_ALL, None, record.asked_at, part)
-        return Robots(part, status, record.asked_at, also=rules)
+        robots = self._rules(record)
+        stated = RobotsRules(None, statements=terms_statements(record.terms))
+        return replace(robots, terms=record.terms, by_terms=stated) if record.terms else robots
+
+    def _rules(self, record: _Record) -> Robots:
+        copy, at, failure = record.copy, record.asked_at, record.failure
+        if failure is not None and copy is None:
+            return Robots(DISALLOW_ALL, None, at, failure)
+        own = self._parse(record.status, record.body, self._user_agent)
+        good = None if copy is None else self._parse(copy.status, copy.body, self._user_agent)
+        if isinstance(own, NoRobots):
+            return Robots(DISALLOW_ALL, None, at, own)
+        if isinstance(good, NoRobots):
+            return Robots(DISALLOW_ALL, None, at, good)
+        if copy is None or good is None or not unreachable(record.status):
+            return Robots(own, record.status or None, at, also=good)
+        return Robots(good, record.status or None, at, failure, copy.asked_at, stands_in=copy.stands_in)
 
     def ttl(self, robots: Robots) -> float:
         """Return the seconds for which the record may be used."""

@@ -1,4 +1,5 @@
-"""Ed25519 keys as JSON Web Keys (RFC 8037), using PyNaCl (the extra ``identity``).
+"""Ed25519 keys as JSON Web Keys (RFC 8037), using PyNaCl (the extra ``identity``), and the file of private keys: a JSON
+Web Key Set, with the agent whose directory lists the keys.
 
 The ID of a key is its thumbprint (RFC 7638). Each key has a period of validity, which the directory of public keys
 states too. During a rotation two are valid: the newer one signs, and the directory lists both.
@@ -7,19 +8,24 @@ states too. During a rotation two are valid: the newer one signs, and the direct
 from __future__ import annotations
 
 import json
+import os
+import stat
 from base64 import b64decode, b64encode, urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Mapping, Sequence
 from hashlib import sha256
+from pathlib import Path
 from typing import Any
 
 from crawler.base import entropy
+from crawler.base.disk import RealDisk, open_regular, replace_file
 from crawler.base.settings.load import SettingsError
 
 SIZE = 32  # bytes of a seed, and of a public key
 DAY = 86_400
 LIFETIME = 365 * DAY  # seconds
 ALWAYS = 2**53  # the end of a key without ``exp``
-_NONCE = 24  # bytes
+_FILE_MOST = 2**20  # bytes
+_OTHERS = stat.S_IRWXG | stat.S_IRWXO
 
 
 class Key:
@@ -57,12 +63,32 @@ def new_key(now: float, valid: Sequence[Key]) -> Key:
     return Key(entropy.random_bytes(SIZE), begins, begins + LIFETIME)
 
 
-def read_keys(text: bytes) -> tuple[list[Key], str | None]:
-    """Parse a JSON Web Key, or a set of them. Returns the keys, and the agent if one is named. Raises ValueError, and
-    the usual exceptions for wrong types; the messages of these errors may quote a key."""
-    found = json.loads(text)
-    keys = [_read(each) for each in found.get("keys", [found])]
-    return keys, found.get("agent")
+def read_key_file(path: Path) -> tuple[list[Key], str | None]:
+    """Return the keys in a file, and the agent if it names one. Raises SettingsError, whose text quotes nothing from
+    the file."""
+    try:
+        with open_regular(path) as stream:
+            mode, text = os.fstat(stream.fileno()).st_mode, stream.read(_FILE_MOST)
+    except OSError as error:
+        raise SettingsError(f"identity.key: cannot read {path}: {error.strerror}") from error
+    if mode & _OTHERS:
+        raise SettingsError(f"identity.key: other users can read or change {path}; run chmod 600 {path}")
+    check_library()
+    try:
+        found = json.loads(text)
+        keys, agent = [_read(each) for each in found.get("keys", [found])], found.get("agent")
+    except (ValueError, TypeError, AttributeError, LookupError, OverflowError, RecursionError):
+        keys, agent = [], None
+    if not keys or not isinstance(agent, str | None):
+        wanted = "it holds no private Ed25519 keys as JSON Web Keys; create it with `crawler identity new`"
+        raise SettingsError(f"identity.key: {path}: {wanted}")
+    return keys, agent
+
+
+def write_key_file(path: Path, keys: Sequence[Key], agent: str) -> None:
+    """Write keys to a file that only its owner may read. Raises OSError."""
+    text = json.dumps({"agent": agent, "keys": [key.private for key in keys]}, indent=1)
+    replace_file(RealDisk(), path, f"{text}\n".encode())
 
 
 def _read(jwk: Mapping[str, Any]) -> Key:
@@ -99,11 +125,6 @@ def check_library() -> None:
         import nacl.signing  # noqa: F401, PLC0415
     except ImportError as error:
         raise SettingsError("signed requests need PyNaCl: pip install pynacl") from error
-
-
-def new_nonce() -> str:
-    """Return a random text that makes a signature unique."""
-    return encoded(entropy.random_bytes(_NONCE))
 
 
 def encoded(data: bytes) -> str:

@@ -15,9 +15,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from crawler.web.identity.keys import Key, new_nonce
+from crawler.base import entropy
+from crawler.web.identity.keys import Key, encoded
 
 EXPIRES = 60  # seconds; enough, because a request is signed in the step that sends it
+_NONCE = 24  # bytes
 OF_REQUESTS = "web-bot-auth"
 OF_DIRECTORY = "http-message-signatures-directory"
 _OURS = (None, OF_REQUESTS)
@@ -51,7 +53,7 @@ def directory_headers(keys: list[Key], authority: str, now: float) -> dict[str, 
 
 
 def _parameters(key: Key, created: float, expires: int, tag: str, nonce: str = "") -> str:
-    when, once = f";created={int(created)};expires={expires}", nonce or new_nonce()
+    when, once = f";created={int(created)};expires={expires}", nonce or encoded(entropy.random_bytes(_NONCE))
     return f'{when};keyid="{key.kid}";alg="ed25519";nonce="{once}";tag="{tag}"'
 
 

@@ -1,15 +1,14 @@
 """Decides which requests are signed, and signs them.
 
 A host gets unsigned requests until it requires signatures: with ``Accept-Signature``, or with a refusal that names
-them. The signer remembers this for the host and port. If a request was refused because it lacks a signature, the crawl
-repeats it. Each request is signed separately, in the step that sends it.
+them. This is remembered for the host and port, also in the host's stored state. If a request was refused because it
+lacks a signature, the crawl repeats it. Each request is signed separately, in the step that sends it.
 """
 
 from __future__ import annotations
 
 import logging
 import time
-from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
@@ -18,8 +17,7 @@ from multidict import MultiMapping
 
 from crawler.base.settings.load import SettingsError
 from crawler.base.settings.parts import IdentitySettings
-from crawler.web.identity.key_file import read_key_file
-from crawler.web.identity.keys import Key, key_at
+from crawler.web.identity.keys import Key, key_at, read_key_file
 from crawler.web.identity.signatures import asked_nonce, request_headers
 
 REFUSALS = frozenset((401, 403))  # statuses that are repeated with a signature; 429 is retried anyway
@@ -27,7 +25,7 @@ _NAMING = frozenset((*REFUSALS, 429))  # statuses that require signatures if the
 _NAMES = ("web-bot-auth", "web bot auth", "signature-agent", "signature-input", "http message signature")
 _HEADERS = ("WWW-Authenticate", "Vary", "Link")
 _LOOKED_AT = 64 * 1024  # bytes of a body that are searched
-_HOSTS = 10_000  # number of hosts; the oldest entries are dropped first
+_HOSTS = 10_000  # number of hosts; beyond, all are forgotten, and known again from the hosts' stored state
 
 log = logging.getLogger("crawler")
 
@@ -42,7 +40,7 @@ class Signer:
         self._agent = agent
         self._always = always
         self._clock = clock
-        self._asking: OrderedDict[str, str] = OrderedDict()  # hosts -> the nonce for the next request
+        self._asking: dict[str, str] = {}  # hosts -> the nonce for the next request
         self._expired = False
 
     @classmethod
@@ -69,6 +67,12 @@ class Signer:
         wanted = (self._always or authority in self._asking) and self._key() is not None
         return partial(self.headers, authority) if wanted else None
 
+    def signs(self, authority: str, *, known: bool) -> bool:
+        """Return whether the host asks for signatures. ``known``: it did in an earlier run."""
+        if known:
+            self._asking.setdefault(authority, "")
+        return authority in self._asking
+
     def headers(self, authority: str) -> dict[str, str]:
         """Return the signature headers of a request that is sent now."""
         key, nonce = self._key(), self._asking.get(authority, "")
@@ -84,9 +88,9 @@ class Signer:
             text = f"{named} {(body or b'')[:_LOOKED_AT].decode('latin-1')}".lower()
             nonce = "" if any(name in text for name in _NAMES) else None
         if nonce is not None:
+            if len(self._asking) >= _HOSTS:
+                self._asking.clear()
             self._asking[authority] = nonce
-            if len(self._asking) > _HOSTS:
-                self._asking.popitem(last=False)
 
     def _key(self) -> Key | None:
         key = key_at(self._keys, self._clock())

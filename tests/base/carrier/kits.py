@@ -8,10 +8,11 @@ from typing import Protocol
 
 from crawler.base.carrier.local_client import LocalCarrier
 from crawler.base.carrier.local_server import LocalServer
-from crawler.base.carrier.memory_carrier import Holdings, MemoryCarrier
+from crawler.base.carrier.memory_carrier import MemoryCarrier
 from crawler.base.carrier.open_carrier import open_carrier
 from crawler.base.carrier.verbs import Carrier
 from tests.base.carrier.redis_server import RedisServer
+from tests.holdings import LosingHoldings
 
 _CRAWLS = itertools.count(1)
 
@@ -33,7 +34,7 @@ class MemoryKit:
     """All share one carrier, as the owners of a simulation do."""
 
     def __init__(self) -> None:
-        self._holdings = Holdings()
+        self._holdings = LosingHoldings()
         self._carrier = MemoryCarrier(self._holdings)
 
     async def open(self) -> Carrier:
@@ -50,7 +51,7 @@ class LocalKit:
     """Each has a connection of its own to the server of a machine."""
 
     def __init__(self, directory: Path) -> None:
-        self._holdings = Holdings()
+        self._holdings = LosingHoldings()
         self._server = LocalServer(directory, MemoryCarrier(self._holdings))
         self._opened: list[LocalCarrier] = []
 

@@ -245,7 +245,7 @@ async def answering(info: bytes) -> AsyncIterator[int]:
 
 
 async def test_tls_with_a_trusted_certificate_and_no_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    authority = Authority(tmp_path)
+    authority = Authority(tmp_path, "keyUsage=critical,keyCertSign")
     certificate, key = authority.files("DNS:localhost,IP:127.0.0.1")
     port = free_port()
     own = [

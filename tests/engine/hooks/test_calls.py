@@ -16,12 +16,13 @@ import pytest
 
 from crawler.engine.hooks.answers import Answered, CallFailed, NoMoreCallsError
 from crawler.engine.hooks.calls import LOST_MOST, PageCalls
-from crawler.engine.hooks.loop_calls import PageLoop
+from crawler.engine.hooks.loop_calls import Loops
 from crawler.engine.hooks.named_code import load_code
+from crawler.engine.hooks.on_page import OwnPages
 from crawler.engine.hooks.page_child import is_url
 from crawler.engine.hooks.page_view import Page, PageFacts
 from crawler.engine.hooks.process_calls import PageProcesses
-from crawler.engine.hooks.thread_calls import PageThreads
+from crawler.engine.hooks.thread_calls import Threads
 from tests.program import wait_until
 
 BODY = "<title>grüße</title>".encode("latin-1")
@@ -145,7 +146,7 @@ async def told(call: Callable[[str], Any], name: str) -> int:
 
 
 async def test_in_threads(code: str) -> None:
-    async with closing(PageThreads(load_code(f"{code}:does", ["page"]))) as call:
+    async with closing(OwnPages(Threads(load_code(f"{code}:does", ["page"])))) as call:
         assert await told(call, code) == os.getpid()
         with pytest.raises(CallFailed):
             await call("coroutine")
@@ -153,7 +154,7 @@ async def test_in_threads(code: str) -> None:
 
 
 async def test_in_an_event_loop(code: str) -> None:
-    calls = PageLoop(load_code(f"{code}:later", ["page"]))
+    calls = OwnPages(Loops(load_code(f"{code}:later", ["page"])))
     async with closing(calls) as call:
         assert await told(call, code) == os.getpid()
         hangs = calls.begin(facts("wait"), follows)
@@ -207,7 +208,7 @@ async def test_threads_that_hang_are_replaced_and_come_back() -> None:
             reached.release()
             let_go.wait(PATIENCE)
 
-    calls = PageThreads(load_code(hangs, ["page"]))
+    calls = OwnPages(Threads(load_code(hangs, ["page"])))
     async with closing(calls) as call:
         begun = [calls.begin(facts("hang"), follows) for _ in range(LOST_MOST - 1)]
         for _ in begun:
@@ -236,7 +237,7 @@ async def test_an_event_loop_that_does_not_turn_is_replaced() -> None:
             reached.set()
             let_go.wait(PATIENCE)  # does not give way
 
-    calls = PageLoop(load_code(blocks, ["page"]), deaf_after=0.0)
+    calls = OwnPages(Loops(load_code(blocks, ["page"]), deaf_after=0.0))
     async with closing(calls) as call:
         hangs = calls.begin(facts("hang"), follows)
         assert await asyncio.to_thread(reached.wait, PATIENCE)

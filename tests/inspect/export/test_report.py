@@ -147,6 +147,8 @@ def test_the_report_of_a_job(job: Path, capsys: pytest.CaptureFixture[str]) -> N
     assert survey.total(*BROKEN_KINDS) == 1
     hosts = [re.sub(r"<[^>]*>", " ", row).split()[:4] for row in re.findall(r"<tr>.*?</tr>", page) if ":443" in row]
     assert hosts == [["a.test:443", "2", "0", "0"], ["b.test:443", "2", "1", "0"]]
+    broken = [re.sub(r"<[^>]*>", " ", row).split() for row in re.findall(r"<tr>.*?</tr>", page) if "/gone" in row]
+    assert broken == [["https://b.test/gone", "on", "https://b.test/", "404"]], "its page is named"
     assert sorted(path.name for path in job.parent.iterdir()) == ["news", "news-report.html"]
 
 

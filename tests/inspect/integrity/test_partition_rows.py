@@ -10,8 +10,7 @@ import pytest
 
 from crawler.base.kv import Batch, Family
 from crawler.base.settings.parts import Settings
-from crawler.inspect.integrity.change import Change, Done
-from crawler.inspect.integrity.finding import Finding, Kind
+from crawler.inspect.integrity.finding import Change, Done, Finding, Kind
 from crawler.inspect.integrity.repairer import repair_job
 from crawler.inspect.integrity.verifier import verify_job
 from crawler.job.directory import IDENTITY, STORE

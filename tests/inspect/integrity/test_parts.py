@@ -20,8 +20,7 @@ from crawler.base.kv import Family
 from crawler.base.settings.parts import RobotsSettings
 from crawler.cli import main
 from crawler.frontier.request_outcome import RequestOutcome
-from crawler.inspect.integrity.change import Change, Done
-from crawler.inspect.integrity.finding import Kind, Severity
+from crawler.inspect.integrity.finding import Change, Done, Kind, Severity
 from crawler.inspect.integrity.repairer import find_all, repair_job
 from crawler.inspect.record_stream import Tail
 from crawler.job.checkpoint.renewal import Renewal

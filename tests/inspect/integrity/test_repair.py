@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from crawler.base.kv import Family
 from crawler.frontier.entry import decode_entry
-from crawler.inspect.integrity.change import Change
+from crawler.inspect.integrity.finding import Change
 from crawler.inspect.integrity.repairer import repair_job
 from crawler.job.records import decode_counters, encode_counters
 from crawler.job.recovery import COUNTERS, SHAPING_KEPT

@@ -8,10 +8,8 @@ from string import Formatter
 import pytest
 
 from crawler.base.kv import Family
-from crawler.cli.integrity_text import change_text, finding_text
 from crawler.inspect.explanation import Explanation, LedgerAnswer, NextTry, Place, RobotsState, Wait
-from crawler.inspect.integrity.change import Change, Done
-from crawler.inspect.integrity.finding import Finding, Kind
+from crawler.inspect.integrity.finding import Change, Done, Finding, Kind
 from tests.documents import page
 
 PAGE = "format-inspection.md"
@@ -36,7 +34,7 @@ def test_a_finding(kind: Kind) -> None:
     details = documented("verify", "kind")[kind]
     assert asked(kind.words) <= details
     finding = Finding(kind, "store", dict.fromkeys(details, 7), Family.META, b"\0\0\0\0\0\0\0\x09")
-    assert "{" not in finding_text(finding)
+    assert "{" not in finding.text
     assert finding.as_json().keys() == {"kind", "severity", "place", "family", "key", *details}
 
 
@@ -45,7 +43,7 @@ def test_a_change(done: Done) -> None:
     details = documented("repair", "done")[done]
     assert asked(done.words) <= details
     change = Change(done, {name: "store" if name == "source" else 7 for name in details})
-    assert "{" not in change_text(change)
+    assert "{" not in change.text
     assert change.as_json().keys() == {"done", *details}
 
 

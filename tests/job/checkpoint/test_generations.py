@@ -262,7 +262,7 @@ def test_a_manifest_may_name_files_of_its_own_directory_only(seen: Path, file: o
     plant(seen, segment={"file": file})
     number, faults = newest(seen)
     assert number == 2
-    assert "generation 3 is damaged: generation-000003: not a segment file of this directory" in faults[0]
+    assert faults[0].startswith("generation 3 is damaged: generation-000003: ")
 
 
 @pytest.mark.parametrize(

@@ -42,6 +42,7 @@ def test_a_sound_crawl_needs_nobody() -> None:
         ({"paused": "disk full: no space", "paused_by": "disk"}, "disk-full"),
         ({"paused": "outage: nothing answers", "paused_by": "outage"}, "outage"),
         ({"state": "ended", "pages_fetched": 0, "urls_held_back": HELD}, "nothing-fetched"),
+        ({"state": "stopped", "pages_fetched": 0}, "nothing-fetched"),
         ({"pages_code_failed": 1}, "code-fails"),
         ({"calls_code_failed": {"is_changed": 2, "filter_link": 1}}, "code-fails"),
         ({"seen": SUSPECT}, "seen-suspect"),

@@ -17,6 +17,7 @@ from tests.job.metrics.samples import statistics
         ({"pages_per_second": None, "urls_pending": 0, "urls_in_flight": 0}, "wait"),
         ({"state": "paused", "paused": "disk full: no space"}, "bad"),
         ({"state": "paused", "paused": "closed", "paused_by": "hours"}, "wait"),
+        ({"state": "paused", "paused": "paused by user", "paused_by": "user"}, "wait"),
         ({"state": "ended"}, "over"),
         ({"state": "ended", "pages_fetched": 0}, "bad"),
         ({"state": "stopped"}, "over"),
@@ -26,6 +27,17 @@ from tests.job.metrics.samples import statistics
 )
 def test_whether_it_works(changes: dict[str, object], mark: str) -> None:
     assert working(statistics(**changes))["mark"] == mark
+
+
+def test_a_crawl_that_waits_for_one_retry_does_not_count_as_working() -> None:
+    slowest = {"name": "h.test", "pending": 1, "seconds_per_url": 1.0, "seconds": 36.0, "hosts": 1}
+    slowest |= {"wait_seconds": 35.0, "reason": "its URLs failed and will be retried"}
+    stats = statistics(pages_per_second=0.4, urls_pending=1, urls_in_flight=0, hosts_pending=1, slowest_host=slowest)
+    assert working(stats)["mark"] == "wait"
+    assert "h.test" in working(stats)["text"]
+    assert "35 s" in working(stats)["text"]
+    for other in ({"urls_in_flight": 1}, {"hosts_pending": 2}, {"slowest_host": slowest | {"reason": ""}}):
+        assert working(stats | other)["mark"] == "good", other
 
 
 def test_a_planned_wait_is_no_alarm_and_an_empty_end_is_one() -> None:

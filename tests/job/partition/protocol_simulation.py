@@ -22,19 +22,19 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Any, TypeVar
 
-from crawler.base.carrier.memory_carrier import Holdings
-from crawler.base.carrier.verbs import START, CarrierError, Position, StaleEpochError
+from crawler.base.carrier.verbs import START, CarrierError, Position, StaleEpochError, decoded, encoded
 from crawler.base.kv import Batch, Family
 from crawler.cluster.claims import ASKED, HELD, name_of, names_of
 from crawler.job.found import Found
 from crawler.job.metrics.catalogue import Counters
-from crawler.job.partition.end_rounds import EndRounds, Status, decode_announcement, decode_status, encode
+from crawler.job.partition.end_rounds import Announcement, EndRounds, Status
 from crawler.job.partition.inlet import Verdict, decode_row
 from crawler.job.partition.link_batch_codec import Ack, LinkBatch, LinkBatchCodec
 from crawler.job.partition.placement import Placement
 from crawler.job.partition.router import PartitionRouter
 from crawler.job.receiving import EPOCH, Receipt, decode_epoch, encode_epoch, read_content
 from crawler.url.urls.canonicaliser import Canonical
+from tests.holdings import LosingHoldings
 from tests.memory_store import MemoryStore
 
 T = TypeVar("T")
@@ -250,7 +250,7 @@ class Part:
         if not self.process.may_ask(self.name):
             return
         is_sent = not outbox.waiting() and outbox.is_empty
-        status = encode(Status(asked, outbox.epoch, self.commits, self.is_at_rest, is_sent, self.read_to))
+        status = encoded(Status(asked, outbox.epoch, self.commits, self.is_at_rest, is_sent, self.read_to))
         self.said += 1
         order = outbox.epoch, self.said
         self.process.call(lambda: holdings.put(self.name, {STATUS: status}, order))
@@ -367,7 +367,7 @@ class Process:
         world = self.world
         if not all(part.is_at_rest for part in self.parts.values()):
             return
-        told = decode_announcement(self.call(lambda: world.holdings.get([CRAWL], END))[0])
+        told = decoded(self.call(lambda: world.holdings.get([CRAWL], END))[0], Announcement)
         if told is not None:
             if any(told.ends(number, part.router.outbox.epoch) for number, part in self.parts.items()):
                 world.ends()
@@ -380,11 +380,11 @@ class Process:
                 return
         rounds = self.rounds = self.rounds or EndRounds(world.partitions, world.chance.randbytes(8).hex())
         names = names_of(range(world.partitions))
-        statuses = [decode_status(value) for value in self.call(lambda: world.holdings.get(names, STATUS))]
+        statuses = [decoded(value, Status) for value in self.call(lambda: world.holdings.get(names, STATUS))]
         rounds.look(statuses, self.call(lambda: world.holdings.last(names)))
         announcement = rounds.announcement
         if announcement != told:
-            self.call(lambda: world.holdings.put(CRAWL, {END: encode(announcement)}))
+            self.call(lambda: world.holdings.put(CRAWL, {END: encoded(announcement)}))
 
 
 class Witness:
@@ -458,7 +458,7 @@ class World:
         self.seed = next(iter(self.web))
         self.widens = {page for page in self.web if chance.random() < 0.05}
         self.placement = Placement(SECRET, chance.randint(2, 4))
-        self.holdings = Holdings(incarnation="0")
+        self.holdings = LosingHoldings(incarnation="0")
         self.late: list[tuple[float, Callable[[], Any]]] = []
         self.witness, self.disks = Witness(), defaultdict[int, Disk](Disk)  # of all partitions
         self.now = 0.0
@@ -660,7 +660,7 @@ class State(Enum):
     ENDED = auto()
 
 
-def roll_back(holdings: Holdings, copied: dict[str, Any]) -> None:
+def roll_back(holdings: LosingHoldings, copied: dict[str, Any]) -> None:
     """Let a carrier hold what it held when that was copied. Positions of entries that it has lost are unknown to it."""
     born = holdings.__dict__["_born"]
     holdings.__dict__.update(copied, _born=born)

@@ -7,10 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawler.frontier.entry import Entry
 from crawler.frontier.signals import Stated
-from crawler.frontier.traps.copies import Content
-from crawler.job.found import Candidate, Found
+from crawler.job.found import Candidate, CopiedPage, Found
 from crawler.job.partition.messages import (
     Links,
     MessageError,
@@ -21,7 +19,6 @@ from crawler.job.partition.messages import (
     found_of,
     links_of,
 )
-from crawler.job.records import Outcome, PageRecord
 from crawler.url.urls.canonicaliser import Canonical
 
 NOW = 50.0
@@ -38,12 +35,7 @@ candidates = st.builds(
     st.none() | st.floats(0, 1),
     st.none() | st.builds(Stated, st.floats(0, 9), st.floats(0, 9), st.integers(0, 3)),
 )
-copies = st.builds(
-    lambda original: PageRecord(
-        Entry("http://h.test/copy", 3), Outcome.FETCHED, 1.0, content=Content(b"d", None, original)
-    ),
-    st.none() | names,
-)
+copies = st.builds(CopiedPage, names, st.integers(0, 2**32 - 1), st.none() | names)
 founds = st.builds(
     Found,
     urls.map(list),
@@ -71,15 +63,8 @@ def test_what_was_found_comes_back_with_all_that_is_said_of_it(found: Found, dat
     known = {url.href: found.candidates[url.href] for url in some if url.href in found.candidates}
     expected = found._replace(urls=some, candidates=known)
     # A chain ends where it leaves its partition, which has cookies of its own.
-    assert back._replace(copy=None, share=0.0) == expected._replace(copy=None, share=0.0, chain=b"")
+    assert back._replace(share=0.0) == expected._replace(share=0.0, chain=b"")
     assert back.share == pytest.approx(found.share * len(some) / len(found.urls))
-    if found.copy is None or found.copy.content is None:
-        assert back.copy is None
-    else:
-        assert back.copy is not None
-        assert back.copy.content is not None
-        assert back.copy.content.duplicate_of == found.copy.content.duplicate_of
-        assert back.copy.entry == found.copy.entry
 
 
 def test_a_plain_link_is_short() -> None:

@@ -15,12 +15,10 @@ from crawler.job.partition.part_report import (
     PartReport,
     Question,
     UrlAsked,
-    decode_answer,
-    decode_question,
-    decode_report,
-    encode_answer,
     encode_question,
     encode_report,
+    packed,
+    unpacked,
 )
 
 TEXT = st.text(max_size=40)
@@ -52,10 +50,10 @@ QUESTIONS = st.builds(Question, id=TEXT, asked=ASKED, partition=st.none() | st.i
 
 @given(REPORTS, QUESTIONS, TEXT, CONTENT)
 def test_what_was_put_is_read(report: PartReport, question: Question, name: str, content: object) -> None:
-    assert decode_report(encode_report(report)) == report
-    assert decode_question(encode_question(question)) == question
+    assert unpacked(encode_report(report), PartReport) == report
+    assert unpacked(encode_question(question), Question) == question
     answer = Answer(name, content, name)
-    assert decode_answer(encode_answer(answer)) == answer
+    assert unpacked(packed(answer), Answer) == answer
 
 
 @given(st.binary(max_size=200), REPORTS, st.data())
@@ -64,12 +62,12 @@ def test_anything_else_is_nothing(junk: bytes, report: PartReport, data: st.Data
     assert told is not None
     place = data.draw(st.integers(0, len(told) - 1))
     for each in (junk, zlib.compress(junk), told[:place], None):
-        assert decode_report(each) is None
-        assert decode_question(each) is None
-        assert decode_answer(each) is None
+        assert unpacked(each, PartReport) is None
+        assert unpacked(each, Question) is None
+        assert unpacked(each, Answer) is None
 
 
 def test_what_would_fill_the_memory_is_not_unpacked() -> None:
     bomb = zlib.compress(b"\xdd\xff\xff\xff\xff" + bytes(64 * 2**20), 9)
     assert len(bomb) < 2 * MOST_VALUE
-    assert decode_answer(bomb) is None
+    assert unpacked(bomb, Answer) is None

@@ -5,27 +5,26 @@ from __future__ import annotations
 
 import pytest
 
+from crawler.base.carrier.verbs import decoded, encoded
 from crawler.job.partition.rate_shares import (
     ALL,
     FIRST,
     LENT,
     Borrowing,
     Lender,
+    Shares,
     Wish,
-    decode_shares,
-    decode_wish,
-    encode,
 )
 from tests.job.partition.rate_simulation import LOOK, RATE, Simulated, lend
 
 
 def test_what_is_said_can_be_read_and_anything_else_is_nothing() -> None:
     wish, shares = Borrowing("a").wish(ALL, 0.0), Lender(3, 0.0, alone=True).look(RATE, [], 0.0)
-    assert decode_wish(encode(wish)) == wish
-    assert decode_shares(encode(shares)) == shares
+    assert decoded(encoded(wish), Wish) == wish
+    assert decoded(encoded(shares), Shares) == shares
     for value in (None, b"", b"\xc1", b"\x93\x01\x02"):
-        assert decode_wish(value) is None
-        assert decode_shares(value) is None
+        assert decoded(value, Wish) is None
+        assert decoded(value, Shares) is None
 
 
 @pytest.mark.parametrize("seed", range(12))

@@ -8,14 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from crawler.base.kv import Family
+from crawler.base.kv import Batch, Family
 from crawler.base.settings.parts import Settings
 from crawler.job.found import Found
 from crawler.job.job import Job
 from crawler.job.platform import Platform
 from crawler.job.step_log import StepLog
 from crawler.job.steps.step_codec import START, Mark
-from crawler.job.transaction import Transaction
 from crawler.url.urls.canonicaliser import Canonical
 from tests.faulty_disk import FaultyDisk
 from tests.faulty_store import FaultyStore
@@ -29,10 +28,10 @@ def logged(steps: int, *, size: int = 100, most: int = 10_000, keep: bool = True
     if keep:
         log.keep()
     for _ in range(steps):
-        transaction = Transaction()
-        transaction.batch.put(Family.HOSTS, b"h", bytes(size))
-        log.stamp(transaction)
-        log.add(transaction)
+        batch = Batch()
+        batch.put(Family.HOSTS, b"h", bytes(size))
+        log.stamp(batch)
+        log.add(batch, [], [])
     return log
 
 

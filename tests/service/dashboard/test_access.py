@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from crawler.service.dashboard.access import cookie_name, names_this_machine
-from crawler.service.dashboard.listen import parse_listen
+from crawler.service.dashboard.access import cookie_name, names_this_machine, parse_listen
 
 
 @pytest.mark.parametrize(

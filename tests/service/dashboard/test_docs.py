@@ -36,7 +36,7 @@ async def test_every_address_is_documented_and_no_other() -> None:
     view = RunView(lambda: None, performing(lambda: None, Events(), float), Settings(), float)
     feed, survey = Feed(statistics, float), JobSurvey(Path(), lambda: None)
     about = SurveyApi(view, survey, feed)
-    board = Dashboard(DashboardSettings(listen="0"), feed, [*Api(view, float).routes(), *about.routes()], Access(""))
+    board = Dashboard(DashboardSettings(listen="0"), feed, [*Api(view).routes(), *about.routes()], Access(""))
     await view.close()
     await about.close()
     served = {path for _, path in board.server.routes}

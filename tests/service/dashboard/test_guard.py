@@ -121,7 +121,7 @@ async def whole(kind: str, who: Access, directory: Path) -> AsyncIterator[LiveSe
     """All that a crawl serves, or all that a list of jobs does."""
     view = RunView(lambda: None, performing(lambda: None, Events(), float), Settings(), float)
     feed, survey = Feed(statistics, float), JobSurvey(directory, lambda: None)
-    about, api, settings = SurveyApi(view, survey, feed), Api(view, float), DashboardSettings(listen="127.0.0.1:0")
+    about, api, settings = SurveyApi(view, survey, feed), Api(view), DashboardSettings(listen="127.0.0.1:0")
     if kind == "page":
         yield Dashboard(settings, feed, [*api.routes(), *about.routes()], who)
     else:

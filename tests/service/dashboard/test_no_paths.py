@@ -83,7 +83,7 @@ async def test_nor_does_a_job_that_is_only_looked_at_and_lost_meanwhile(tmp_path
     with stopped_job(tmp_path, 10) as made:
         job = JobSource(made.job, SteadyClock())
         view, feed = SourceView(job), Feed(dict, SteadyClock())
-        settings, routes = DashboardSettings(listen="127.0.0.1:0"), Api(view, SteadyClock()).routes()
+        settings, routes = DashboardSettings(listen="127.0.0.1:0"), Api(view).routes()
         board = Dashboard(settings, feed, routes, Access("x" * 16))
         base = knows(await board.start(), "x" * 16)
         looks = ["/api/hosts", f"/api/hosts/{made.site.hosts[0]}"]

@@ -386,6 +386,8 @@ async def test_axe_finds_no_fault_in_other_states_nor_does_the_page_move_as_they
     async with shown(crawl) as (_, url):
         await asyncio.to_thread(size, browser, 1_440, theme)
         await open_page(browser, f"{url}?token={TOKEN}")
+        await asyncio.to_thread(tab, browser, "no-such-tab")
+        await until(browser, lambda: browser.current_url == f"{url}#/overview")
         await until(browser, lambda: text(browser, "#attention"))
         for state, crawl.changes in states.items():
             await until(browser, lambda state=state: text(browser, "#state") == state)
@@ -398,6 +400,7 @@ async def test_the_token_opens_the_page_and_leaves_the_address(browser: Chrome) 
         await asyncio.to_thread(browser.get, url)
         await until(browser, lambda: text(browser, "#state") == "locked")
         assert "dashboard-token" in await asyncio.to_thread(lambda: browser.find_element(By.ID, "stale-words").text)
+        assert await asyncio.to_thread(faults, browser, AXE["light"]) == []
         await asyncio.to_thread(click, browser, "#unlock")
         await asyncio.to_thread(fill, browser, "#unlock-token", TOKEN)
         await until(browser, lambda: text(browser, "#state") == "running")

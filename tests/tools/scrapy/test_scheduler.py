@@ -19,7 +19,7 @@ from crawler.base.settings.load import SettingsError
 from crawler.job.directory import JobError
 from crawler.job.durable_frontier import DurableFrontier
 from crawler.tools.scrapy import DupeFilter, Scheduler
-from crawler.tools.scrapy.item_feeds import ItemFeeds
+from crawler.tools.scrapy.in_progress import ItemFeeds
 
 OURS = {"SCHEDULER": "crawler.scrapy.Scheduler", "DUPEFILTER_CLASS": "crawler.scrapy.DupeFilter"}
 

@@ -12,8 +12,7 @@ from crawler.base.settings.parts import PURPOSES, FetchSettings, PurposeSettings
 from crawler.engine.understanding import Understanding
 from crawler.frontier.entry import Entry
 from crawler.job.verdict import Draft
-from crawler.url.consent.robots_lines import LINES_MOST
-from crawler.url.consent.statements import as_words, refusal, stated_in, stricter
+from crawler.url.consent.statements import LINES_MOST, as_words, refusal, stated_in, stricter
 from crawler.url.robots.parse import parse_robots
 from crawler.web.fetch import Response
 from crawler.web.links.extract import extract_links

@@ -236,9 +236,7 @@ def test_hostile_files_cost_little(body: bytes) -> None:
     ],
 )
 def test_what_is_beyond_a_limit_is_said(text: str, cut: tuple[Cut, ...]) -> None:
-    rules = parse_robots(text.encode(), AGENT, LIMIT)
-    assert rules.cut == cut
-    assert all(each.words for each in rules.cut)
+    assert parse_robots(text.encode(), AGENT, LIMIT).cut == cut
 
 
 def slow_allow(rules: list[tuple[bool, str]], path: str) -> bool:

@@ -19,9 +19,18 @@ from crawler.base.settings.parts import BrowserSettings
 from crawler.web.browser import engines
 from crawler.web.browser.browser import Browser
 from crawler.web.browser.engines import EngineFault, find_engine
-from crawler.web.browser.page_budget import Budget
 from crawler.web.browser.process import MEMORY_MOST, remove_leftovers
-from crawler.web.browser.rendered import Answer, Failed, Kind, NotRendered, Refusal, Refused, Rendered, SubRequest
+from crawler.web.browser.rendered import (
+    Answer,
+    Budget,
+    Failed,
+    Kind,
+    NotRendered,
+    Refusal,
+    Refused,
+    Rendered,
+    SubRequest,
+)
 from tests.needs import need_version
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -61,9 +70,18 @@ def script(code: str) -> str:
     return f"<!doctype html><title>t</title><body><div id=root></div><script>{code}</script>"
 
 
+@contextlib.asynccontextmanager
+async def browser_of(settings: BrowserSettings, directory: Path) -> AsyncIterator[Browser]:
+    browser = Browser(settings, AGENT, directory)
+    try:
+        yield browser
+    finally:
+        await browser.close()
+
+
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def browser(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Browser]:
-    async with Browser(SETTINGS, AGENT, tmp_path_factory.mktemp("profiles")) as opened:
+    async with browser_of(SETTINGS, tmp_path_factory.mktemp("profiles")) as opened:
         yield opened
 
 
@@ -158,7 +176,7 @@ async def test_nothing_leaves_but_by_ask(engine: str, tmp_path: Path) -> None:
     click = "const click=(n,a)=>{const e=add(n,a);e.append('x');e.click()};"
     hop = Answer(302, (("Location", "/hopped"),), b"")
     site = Site(worker="fetch('/inworker')", shared="fetch('/inshared')", hop=hop)
-    async with Listener() as listener, Browser(of_engine(engine), AGENT, tmp_path) as opened:
+    async with Listener() as listener, browser_of(of_engine(engine), tmp_path) as opened:
         tries = "".join(f"try{{(()=>{{{code}}})()}}catch(e){{}}" for code, _ in CANARIES.values())
         html = script(add + click + tries.replace("HOST", "127.0.0.1:PORT").replace("PORT", str(listener.port)))
         href = f"http://127.0.0.1:{listener.port}/page"
@@ -304,7 +322,7 @@ async def test_scripts_run_and_are_answered(browser: Browser, code: str, text: s
 
 async def test_lightpanda_shows_what_others_show_and_survives_hostile_pages(tmp_path: Path) -> None:
     frame = Site(frame="<title>n</title><a href=/far>far</a>")
-    async with Browser(of_engine("lightpanda"), AGENT, tmp_path) as opened:
+    async with browser_of(of_engine("lightpanda"), tmp_path) as opened:
         for code, text, paths in SCRIPTS:
             site = api()
             done = await rendered(opened, script(LATER + code), site)
@@ -469,7 +487,7 @@ async def until_gone(group: int) -> None:
             await asyncio.sleep(0.05)
 
 
-@pytest.mark.parametrize("word", [b"--user-data-dir", b"NetworkService", b"--type=renderer"])
+@pytest.mark.parametrize("word", [b"--user-data-dir", b"--type=renderer"])
 async def test_a_page_whose_browser_loses_a_process_is_tried_again_in_another(browser: Browser, word: bytes) -> None:
     asked, killed = asyncio.Event(), asyncio.Event()
 

@@ -18,7 +18,7 @@ def date(days: float) -> str:
 class Authority:
     """A certificate authority in a directory. ``file`` is its certificate."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, *extensions: str) -> None:
         self._directory = directory
         self.file = directory / "ca.pem"
         self._key = directory / "ca.key"
@@ -32,6 +32,7 @@ class Authority:
         self._openssl(
             *("req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2"),
             *("-subj", "/CN=Test authority", "-keyout", self._key, "-out", self.file),
+            *(word for extension in extensions for word in ("-addext", extension)),
         )
 
     def _openssl(self, *words: str | Path) -> None:

@@ -70,6 +70,14 @@ async def test_content_encodings_are_undone(name: str, encode: object) -> None:
     assert name.encode() in served.requests[0].partition(b"Accept-Encoding:")[2].partition(b"\r\n")[0]
 
 
+async def test_what_follows_the_end_of_brotli_is_left_out_of_the_body() -> None:
+    body = b"<a href=x>" * 20_000
+    async with site(page(brotli.compress(body) + bytes(100), "Content-Encoding: br")) as served:
+        answer = await get(served.url)
+    assert (answer.body, answer.truncated) == (body, None)
+    assert "left out" in (answer.note or "")
+
+
 @pytest.mark.parametrize(
     ("location", "read"),
     [

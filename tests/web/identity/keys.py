@@ -12,8 +12,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from http_message_signatures import HTTPMessageVerifier, HTTPSignatureKeyResolver, algorithms
 
 from crawler.base.settings.parts import IdentitySettings
-from crawler.web.identity.key_file import write_key_file
-from crawler.web.identity.keys import Key, decoded
+from crawler.web.identity.keys import Key, decoded, write_key_file
 
 AGENT = "https://bot.example"
 

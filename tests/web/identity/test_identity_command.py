@@ -16,8 +16,7 @@ from aiohttp import web
 
 from crawler.web.identity.directory import MEDIA_TYPE, PATH, faults, response_headers
 from crawler.web.identity.directory import directory as listing
-from crawler.web.identity.key_file import read_key_file
-from crawler.web.identity.keys import DAY, Key, key_at, thumbprint
+from crawler.web.identity.keys import DAY, Key, key_at, read_key_file, thumbprint
 from tests.asked import free_port
 from tests.needs import need
 from tests.program import Ran, crawler, wait_until

@@ -16,8 +16,7 @@ from crawler.base.settings.load import SettingsError
 from crawler.base.settings.parts import IdentitySettings, Settings
 from crawler.base.settings.sites import Sites
 from crawler.web.fetch import Fetcher, Response, check_access
-from crawler.web.identity.key_file import write_key_file
-from crawler.web.identity.keys import DAY, Key, key_at, new_key
+from crawler.web.identity.keys import DAY, Key, key_at, new_key, write_key_file
 from crawler.web.identity.signatures import asked_nonce
 from crawler.web.identity.signer import Signer
 from tests.web.fetch.certificates import Authority

@@ -10,7 +10,7 @@ const NEAR = 6; // maximum distance in pixels between the pointer and an event
 
 const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
 const font = () => parseFloat(getComputedStyle(document.documentElement).fontSize);
-const times = (ticks, step) => ticks.map((time) => (step >= 3600 && new Date(1000 * time).getHours() === 0 ? day(time) : clock(time, step < 60)));
+const times = (ticks, step) => ticks.map((time) => (time % 1 ? "" : step >= 3600 && new Date(1000 * time).getHours() === 0 ? day(time) : clock(time, step < 60)));
 
 // Returns whole powers of ten around the smallest and the largest value; zero is drawn on the bottom line.
 function decades(values) {
@@ -78,7 +78,7 @@ export class Chart {
     return {
       width,
       height,
-      padding: this.spark ? [2, 0, 2, 0] : [8, 10, 0, 0],
+      padding: this.spark ? [2, 0, 2, 0] : [8, 1.8 * font(), 0, 0],
       scales: { y: { range: ends, distr: this.log ? 3 : 1 } },
       series: [{ value: (plot, _, __, index) => stamp(index === null ? plot.data[0].at(-1) : plot.data[0][index]) }, ...this.lines.map(line), ...this.band.map(() => edge)],
       axes: [

@@ -1,6 +1,5 @@
 // Small helpers for the page. Everything is set as text, never as markup.
 
-const SVG = "http://www.w3.org/2000/svg";
 const TAIL = 16; // characters at the end of a long name that are always shown
 
 export const find = (id) => document.getElementById(id);
@@ -11,13 +10,6 @@ export function make(name, properties = {}, ...children) {
     if (key.startsWith("aria-") || key.startsWith("data-") || key === "role") node.setAttribute(key, value);
     else node[key] = value;
   }
-  node.append(...children);
-  return node;
-}
-
-export function element(name, attributes = {}, ...children) {
-  const node = document.createElementNS(SVG, name);
-  for (const [key, value] of Object.entries(attributes)) node.setAttribute(key, value);
   node.append(...children);
   return node;
 }

@@ -16,13 +16,7 @@ export function showTitle(state, share) {
   if (document.title !== text) document.title = text;
 }
 
-function hostOf(seed) {
-  try {
-    return new URL(seed).host;
-  } catch {
-    return seed;
-  }
-}
+const hostOf = (seed) => (URL.canParse(seed) ? new URL(seed).host : seed);
 
 const fact = (term, value) => make("div", {}, make("dt", {}, term), make("dd", {}, value));
 

@@ -18,6 +18,7 @@ function show() {
   const current = TABS.find((link) => link.hash === `#/${name}`) ?? TABS[0];
   for (const link of TABS) link.ariaCurrent = link === current ? "page" : null;
   const tab = current.hash.slice(2);
+  if (location.hash && name !== tab) history.replaceState(null, "", current.hash); // no tab has this address
   document.body.dataset.tab = tab;
   for (const section of document.querySelector("main").children) mark(section, "off", section.dataset.tab !== tab);
   opens[tab]?.(decodeURIComponent(what));

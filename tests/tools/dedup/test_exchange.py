@@ -14,7 +14,7 @@ import mmh3
 import pytest
 
 from crawler.seen.filters import BloomFilter
-from crawler.tools.dedup.bit_strings import redis_commands
+from crawler.tools.dedup.exchange import redis_commands
 from crawler.tools.dedup.store import read_filter
 from tests.base.carrier.redis_server import RedisServer, redis_server
 from tests.documents import page

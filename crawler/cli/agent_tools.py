@@ -1,0 +1,331 @@
+"""The tools of ``crawler mcp``: what an agent may do with the crawls in one directory.
+
+Each tool is a class: its fields are the arguments, its docstring is the description that agents read. An agent names
+crawls, never paths or settings: what a crawl may fetch is decided by the operator who started the server. Each crawl
+is a process of its own, which outlives the server. All other tools only read, except ``Stop``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import re
+from collections.abc import Iterable, Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, NamedTuple
+from urllib.parse import SplitResult, urlsplit
+
+from msgspec import Meta, Struct
+
+from crawler.base.clock import SteadyClock
+from crawler.base.disk import make_private_directory, private_opener
+from crawler.base.settings.parts import CrawlSettings, Settings
+from crawler.cli.exit_codes import UsageError
+from crawler.cli.launches import MOST_SEEDS, Launcher, check_name, checked_seeds, last_line
+from crawler.engine.seeds import read_urls
+from crawler.inspect.broken_links import Findings, Result
+from crawler.inspect.crawl_partitions import crawl_partitions, holds_any
+from crawler.inspect.crawl_reader import stats_of
+from crawler.inspect.explanation import explain_in
+from crawler.inspect.page_texts import row_of_page, search_texts
+from crawler.job.directory import LAUNCH_LOG, LAUNCH_SEEDS, check_vacant, holds_job
+from crawler.job.job_lock import lock_holder
+from crawler.job.run_settings import read_run
+from crawler.service.commands import NOT_RUNNING, Command, Refused
+from crawler.service.explanation_text import explanation_lines
+from crawler.service.file_source import source_of
+from crawler.service.progress.summary import missed
+from crawler.url.urls.canonicaliser import Canonical, Canonicaliser
+from crawler.url.urls.typed import completed
+
+KEPT = ("text", "links")  # outputs that the tools read
+MOST_RUNNING = 4  # crawls at a time
+# The most that a call may ask for unless the operator says otherwise, and what it gets if it does not ask.
+MOST_PAGES, PAGES = 10_000, 200
+MOST_TIME, TIME = 3_600.0, 300.0  # seconds
+_PAGES_SHOWN = 5  # pages listed for each broken link
+_POLL = 0.2  # seconds
+_LEAVING = 20.0  # seconds that a crawl that was stopped has to end
+# Keys of `crawler stats --json` that `status` shows.
+_STATE = (
+    *("state", "stopped_by", "stopped", "paused", "elapsed_seconds", "urls_pending", "urls_in_flight"),
+    *("urls_by_outcome", "pages_by_status", "text_failed"),
+)
+
+Name = Annotated[str, Meta(description="Name of the crawl, as `crawl` returned it.")]
+Wait = Annotated[float, Meta(ge=0, le=50, description="Seconds to wait at most for the crawl to end.")]
+Offset = Annotated[int, Meta(ge=0, description="Continue here: `next_offset` of the answer before.")]
+
+
+class Answer(NamedTuple):
+    """``facts`` are shown as JSON, ``text`` as it is."""
+
+    facts: dict[str, Any]
+    text: str = ""
+
+
+class Crawls:
+    """The crawls in a directory. ``words`` are the operator's flags for each of them, ``settings`` what they mean."""
+
+    def __init__(self, directory: Path, words: Sequence[str], settings: Settings) -> None:
+        self.directory = directory
+        self._words = [*words, f"--output={','.join(dict.fromkeys((*settings.output.keep, *KEPT)))}", "--quiet"]
+        self._limits: CrawlSettings = settings.crawl
+        self._launcher = Launcher()
+        self._one = asyncio.Lock()
+
+    def running(self) -> dict[str, bool]:
+        """Return, by name, whether each crawl is running."""
+        found = sorted(each for each in self.directory.iterdir() if self._is_crawl(each))
+        return {each.name: lock_holder(each) is not None for each in found}
+
+    def place(self, name: str) -> Path:
+        """Return the directory of an existing crawl. Raises LaunchError, UsageError."""
+        check_name(name)
+        if not self._is_crawl(self.directory / name):
+            raise UsageError(f"there is no crawl {name!r}: `status` without a name lists them")
+        return self.directory / name
+
+    async def start(self, asked: Crawl) -> Path:
+        """Start or resume a crawl, unless it is running, and return its directory. Raises LaunchError, and UserFault
+        for the arguments."""
+        urls, words = checked_seeds(asked.seeds), self._limits_of(asked)
+        name = _name_of(urls[0]) if asked.name is None else asked.name
+        check_name(name)
+        directory = self.directory / name
+        async with self._one:
+            if not await asyncio.to_thread(self._prepare, directory, urls):
+                command = ("crawl", f"--job={directory}", *self._words, *words, str(directory / LAUNCH_SEEDS))
+                await self._launcher.launch(directory, command, Path.cwd())
+        return directory
+
+    def _limits_of(self, asked: Crawl) -> list[str]:
+        """Return the flags of the limits of a crawl. Raises UsageError for one that the operator does not allow."""
+        limits = self._limits
+        pages = _within("max_pages", asked.max_pages, limits.max_pages or MOST_PAGES)
+        time = _within("max_time", asked.max_time, limits.max_time or MOST_TIME)
+        depth = _within("max_depth", asked.max_depth, limits.max_depth)
+        words = [f"--max-pages={pages or min(PAGES, limits.max_pages or PAGES)}"]
+        words.append(f"--max-time={time or min(TIME, limits.max_time or TIME)}")
+        return words if depth is None else [*words, f"--max-depth={depth}"]
+
+    def _prepare(self, directory: Path, urls: Sequence[str]) -> bool:
+        """Add the seeds to the crawl's file. Returns True if the crawl is running, with these seeds. Raises UserFault,
+        OSError."""
+        path, is_running = directory / LAUNCH_SEEDS, self.running().get(directory.name, False)
+        known = _seeds(path)
+        more = [url for url in dict.fromkeys(urls) if url not in known]
+        if is_running and more:
+            raise UsageError(f"{directory.name} is running with other seeds: stop it, then add seeds with this call")
+        if not is_running:
+            self._check_hosts(directory.name, {*known, *more})
+            if directory.is_symlink():
+                raise UsageError(f"{directory.name} is a symbolic link: choose another name")
+            if not holds_job(directory):
+                check_vacant(directory)
+            make_private_directory(directory, exist_ok=True)
+            with open(path, "a", encoding="utf-8", opener=private_opener) as stream:
+                stream.writelines(f"{url}\n" for url in more)
+        return is_running
+
+    def _check_hosts(self, name: str, urls: Iterable[str]) -> None:
+        """Raise UsageError if too many crawls run, or one of them has a seed on the same host: each keeps the pause
+        between requests only for itself."""
+        others = [each for each, is_running in self.running().items() if is_running and each != name]
+        if len(others) >= MOST_RUNNING:
+            raise UsageError(f"{MOST_RUNNING} crawls are running: wait for one or stop it ({', '.join(others)})")
+        hosts = set(map(_host_of, urls))
+        for other in others:
+            if shared := hosts.intersection(map(_host_of, _seeds(self.directory / other / LAUNCH_SEEDS))):
+                raise UsageError(f"{other} is crawling {min(shared)} now: wait for its end, or stop it")
+
+    def _is_crawl(self, directory: Path) -> bool:
+        return holds_any(directory) and not directory.is_symlink()
+
+
+def _within(name: str, asked: float | None, most: float | None) -> float | None:
+    if asked is not None and most is not None and asked > most:
+        raise UsageError(f"{name} is at most {most:g} here")
+    return asked
+
+
+def _seeds(path: Path) -> set[str]:
+    return set(read_urls(path)) if path.is_file() else set()
+
+
+def _parts_of(seed: str) -> SplitResult:
+    url = Canonicaliser(()).canonicalise(completed(seed) or seed)
+    return urlsplit(url.href if isinstance(url, Canonical) else "")
+
+
+def _host_of(seed: str) -> str:
+    return _parts_of(seed).hostname or ""
+
+
+def _name_of(seed: str) -> str:
+    """Return the name of a crawl that was given none: the host of its first seed, with the port if it is unusual."""
+    port = _parts_of(seed).port
+    return re.sub(r"[^A-Za-z0-9._-]+", "-", f"{_host_of(seed)}{'' if port is None else f'-{port}'}").strip("-.")[:64]
+
+
+async def _until_ended(directory: Path, wait: float) -> None:
+    now = asyncio.get_running_loop().time
+    deadline = now() + wait
+    while now() < deadline:
+        if lock_holder(directory) is None:
+            return
+        await asyncio.sleep(_POLL)
+
+
+async def _state_of(directory: Path) -> Answer:
+    stats = await asyncio.to_thread(stats_of, directory)
+    state: dict[str, Any] = {"name": directory.name, "running": lock_holder(directory) is not None}
+    state |= {key: stats[key] for key in _STATE if stats.get(key) is not None} | {"notes": missed(stats)}
+    said = last_line(directory / LAUNCH_LOG)
+    return Answer(state | ({"log": said.replace(str(directory), directory.name)} if said else {}))
+
+
+class Tool(Struct, forbid_unknown_fields=True):
+    """``changes``: the tool does more than read."""
+
+    changes: ClassVar[bool] = False
+
+    async def run(self, crawls: Crawls) -> Answer:
+        """Raises UserFault, LaunchError, OSError, and the errors of reading a job."""
+        raise NotImplementedError
+
+
+class Crawl(Tool):
+    """Crawl web sites and keep the text and links of their pages. Follows links on the hosts of the seeds only, obeys
+    robots.txt and pauses between two requests to a host, usually for a second. Returns the state of the crawl when it
+    has ended, or after `wait` seconds while it runs on: then use `status`. Pages can be searched and read meanwhile.
+    The same call with the same name resumes a crawl that was stopped or killed, or reached a limit (raise max_pages to
+    get more); no finished page is fetched again, and new seeds are added."""
+
+    changes = True
+    seeds: Annotated[list[str], Meta(min_length=1, max_length=MOST_SEEDS, description="URLs to start from.")]
+    name: Annotated[str, Meta(description="Name for the crawl (default: the host of the first seed).")] | None = None
+    max_pages: Annotated[int, Meta(ge=1, description=f"Pages of the crawl in all ({PAGES}).")] | None = None
+    max_time: Annotated[float, Meta(gt=0, description=f"Seconds of this run ({TIME:g}).")] | None = None
+    max_depth: Annotated[int, Meta(ge=0, description="Links to follow from a seed (default: any).")] | None = None
+    wait: Wait = 30
+
+    async def run(self, crawls: Crawls) -> Answer:
+        deadline = asyncio.get_running_loop().time() + self.wait
+        directory = await crawls.start(self)
+        await _until_ended(directory, deadline - asyncio.get_running_loop().time())
+        return await _state_of(directory)
+
+
+class Status(Tool):
+    """State and counts of a crawl, running or not: URLs by outcome, pages by status, pending URLs, what limits and
+    robots.txt left out. Without a name: all crawls, and whether they run."""
+
+    name: Name | None = None
+    wait: Wait = 0
+
+    async def run(self, crawls: Crawls) -> Answer:
+        if self.name is None:
+            return Answer({"running": crawls.running()})
+        directory = crawls.place(self.name)
+        await _until_ended(directory, self.wait)
+        return await _state_of(directory)
+
+
+class Stop(Tool):
+    """Stop a running crawl. Nothing is lost: `crawl` with the same name resumes it."""
+
+    changes = True
+    name: Name
+
+    async def run(self, crawls: Crawls) -> Answer:
+        directory = crawls.place(self.name)
+        source = await asyncio.to_thread(source_of, directory, SteadyClock())
+        refused = await source.perform(Command("stop"))
+        if isinstance(refused, Refused) and refused != NOT_RUNNING:
+            raise UsageError(refused.text)
+        await _until_ended(directory, _LEAVING)
+        return await _state_of(directory)
+
+
+class Search(Tool):
+    """Find pages of a crawl whose text or title contains all words of the query (also inside longer words, in any
+    case), the best ones first."""
+
+    name: Name
+    query: Annotated[str, Meta(description="Words, separated by spaces.")]
+    limit: Annotated[int, Meta(ge=1, le=50)] = 10
+    offset: Offset = 0
+
+    async def run(self, crawls: Crawls) -> Answer:
+        end = self.offset + self.limit
+        number, hits = await asyncio.to_thread(search_texts, crawls.place(self.name), self.query, end)
+        shown = [{"url": hit.url, "title": hit.title, "snippet": hit.snippet} for hit in hits[self.offset :]]
+        return Answer({"pages": number, "results": shown, "next_offset": end if number > end else None})
+
+
+class Read(Tool):
+    """Read the main text of one page of a crawl, a part at a time."""
+
+    name: Name
+    url: Annotated[str, Meta(description="URL of the page, such as one that `search` found.")]
+    limit: Annotated[int, Meta(ge=1, le=50_000, description="Characters.")] = 10_000
+    offset: Offset = 0
+
+    async def run(self, crawls: Crawls) -> Answer:
+        row = await asyncio.to_thread(row_of_page, crawls.place(self.name), self.url)
+        text, end = str(row["text"]), self.offset + self.limit
+        facts: dict[str, Any] = {key: row.get(key) for key in ("url", "title", "fetched_at")}
+        facts |= {"characters": len(text), "next_offset": end if len(text) > end else None}
+        return Answer(facts, text[self.offset : end])
+
+
+class BrokenLinks(Tool):
+    """List the broken links that a crawl has found so far, each with pages that contain it. Links to hosts outside the
+    crawl are not checked."""
+
+    name: Name
+    limit: Annotated[int, Meta(ge=1, le=100)] = 20
+    offset: Offset = 0
+
+    async def run(self, crawls: Crawls) -> Answer:
+        return await asyncio.to_thread(self._found, crawls.place(self.name))
+
+    def _found(self, directory: Path) -> Answer:
+        run = read_run(crawl_partitions(directory).jobs[0])
+        with closing(Findings(run.settings.canonical.rules)) as findings:
+            findings.gather(directory)
+            end, number = self.offset + self.limit, findings.count(Result.BROKEN)
+            by_url = itertools.groupby(findings.links(Result.BROKEN), lambda link: (link.url, link.status, link.reason))
+            shown = []
+            for (url, status, reason), links in itertools.islice(by_url, self.offset, end):
+                pages = [{"page": link.page or "seed", "text": link.text} for link in links]
+                found = {"url": url, "status": status, "reason": reason, "on_pages": len(pages)}
+                shown.append(found | {"pages": pages[:_PAGES_SHOWN]})
+            facts = {"checked": findings.checked, "broken": number, "links": shown}
+            return Answer(facts | {"next_offset": end if number > end else None})
+
+
+class Explain(Tool):
+    """Explain why a URL was fetched, refused, failed, not followed or still waits: its scope, robots.txt, place in the
+    queue and result in this crawl."""
+
+    name: Name
+    url: str
+
+    async def run(self, crawls: Crawls) -> Answer:
+        found = await asyncio.to_thread(explain_in, crawls.place(self.name), completed(self.url) or self.url)
+        lines = (f"{what}: {text}" if text else what for what, text in explanation_lines(found))
+        return Answer({"url": found.href or self.url}, "\n".join(lines))
+
+
+TOOLS: dict[str, type[Tool]] = {
+    "crawl": Crawl,
+    "status": Status,
+    "stop": Stop,
+    "search": Search,
+    "read": Read,
+    "broken_links": BrokenLinks,
+    "explain": Explain,
+}

@@ -1,0 +1,71 @@
+"""``--json`` of a crawl: what a script reads on standard output, and nothing else there."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.program import Ran, crawler
+from tests.site import Site, linked, tree
+
+FAST = ("--allow-private", "--delay", "0", "--json")
+NOISY = "import os\n\ndef look(page):\n    print('seen', page.url)\n    os.system('echo seen')\n"
+
+
+def said(ran: Ran) -> dict[str, Any]:
+    (line,) = ran.out.splitlines()
+    found: dict[str, Any] = json.loads(line)
+    assert found["exit"] == ran.code
+    return found
+
+
+def test_the_result_has_the_names_of_the_statistics(tmp_path: Path) -> None:
+    job, code = tmp_path / "job", tmp_path / "noisy.py"
+    code.write_text(NOISY)
+    with Site(tree(9)) as site:
+        words = (site.url("/"), "--job", job, *FAST, "--on-page", "noisy:look", "--fail-on-limit", "--max-pages")
+        first = said(crawler(*words, "4", directory=tmp_path))
+        assert (first["exit"], first["state"], first["stopped_by"]) == (3, "stopped", "max-pages")
+        assert first["pages_fetched"] == 4
+        assert first["urls_pending"] > 0
+        ran = crawler(*words, "20", directory=tmp_path)
+    last = said(ran)
+    assert (last["exit"], last["state"], last["error"], last["job"]) == (0, "ended", None, str(job))
+    assert (last["pages_fetched"], last["urls_pending"]) == (9, 0)
+    assert last["elapsed_seconds"] > 0
+    assert last["outputs"]["pages"]["bytes"] == (job / "pages.jsonl").stat().st_size
+    assert ran.err.count("seen") == 2 * 5, "what user code and its programs print does not get between"
+    stats = json.loads(crawler("stats", job, "--json").out)
+    assert set(last) == {"job", "exit", "error", *stats}
+    assert last["urls_by_outcome"] == stats["urls_by_outcome"]
+
+
+def test_a_run_that_fetches_no_seed_says_why(tmp_path: Path) -> None:
+    with Site({"/": linked([])}) as site:
+        ran = crawler(site.url("/"), "--job", tmp_path / "job", "--json")
+        found = said(ran)
+        assert (found["exit"], found["state"]) == (1, "ended")
+        assert "private-address" in found["error"]
+        assert site.asked == []
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("http://h.test/", "--delya", "3"),
+        ("http://h.test/", "--max-pages", "x"),
+        ("no-such-file.txt",),
+        ("http://h.test/", "--output", "-"),
+        ("stats", "no-such-job"),
+        ("explain", "no-such-job", "http://h.test/"),
+    ],
+)
+def test_an_error_is_an_object_and_a_line(words: tuple[str, ...], tmp_path: Path) -> None:
+    ran = crawler(*words, "--json", directory=tmp_path)
+    found = said(ran)
+    assert ran.code == 2
+    assert ran.err == f"crawler: error: {found['error']}\n"
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,267 @@
+"""``crawler mcp``: an agent's tools, by the client of the package, on sites of this machine."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import sys
+import tomllib
+from collections import Counter
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiohttp import web
+from mcp import ClientSession, StdioServerParameters, stdio_client
+
+from crawler.cli import main
+from crawler.cli.agent_tools import TOOLS
+from crawler.job.job_lock import lock_holder
+from crawler.job.live_status import read_live
+from tests.program import ROOT, wait_until
+from tests.site import Site, linked, tree
+
+SLOTS = 2
+CONFIG = f"[fetch]\nallow_private = true\n[politeness]\ndelay = 0.0\n[crawl]\nconcurrency = {SLOTS}\nmax_pages = 500\n"
+GEESE = "<!doctype html><title>Geese</title><main><p>Geese fly north in spring. " + "They rest on lakes. " * 50
+SITE = {
+    "/": linked(["/geese", "/moved-away", "/secret"]),
+    "/geese": GEESE + "</main>",
+    "/secret": "nobody may see it",
+}
+ROBOTS = "User-agent: *\nDisallow: /secret\n"
+
+
+class Agent:
+    """A session with the server. ``pid`` is that of the server."""
+
+    def __init__(self, session: ClientSession, pid: int) -> None:
+        self.session = session
+        self.pid = pid
+
+    async def call(self, tool: str, **arguments: Any) -> list[str]:
+        answer = await self.session.call_tool(tool, arguments)
+        texts = [part.text for part in answer.content if part.type == "text"]
+        assert not answer.is_error, texts
+        return texts
+
+    async def facts(self, tool: str, **arguments: Any) -> dict[str, Any]:
+        found: dict[str, Any] = json.loads((await self.call(tool, **arguments))[0])
+        return found
+
+    async def refused(self, tool: str, **arguments: Any) -> str:
+        answer = await self.session.call_tool(tool, arguments)
+        (part,) = answer.content
+        assert answer.is_error
+        assert part.type == "text"
+        assert len(part.text.splitlines()) == 1
+        return part.text
+
+
+@asynccontextmanager
+async def agent(crawls: Path, *words: str | Path) -> AsyncIterator[Agent]:
+    # The shell writes down the number of the process that becomes the server.
+    told = crawls.parent / "pid"
+    script = f'echo $$ > "{told}"; exec "{sys.executable}" -m crawler mcp --dir "$@"'
+    program = StdioServerParameters(command="/bin/sh", args=["-c", script, "-", *map(str, (crawls, *words))], cwd=ROOT)
+    async with stdio_client(program) as (asked, answers), ClientSession(asked, answers) as session:
+        await session.initialize()
+        yield Agent(session, int(told.read_text()))
+
+
+@pytest.fixture
+def crawls(tmp_path: Path) -> Iterator[Path]:
+    """Where the crawls are; at the end none runs, and the client had to read nothing but the protocol."""
+    directory = tmp_path / "crawls"
+    yield directory
+    for job in directory.iterdir() if directory.exists() else ():
+        pid = lock_holder(job)
+        if pid:
+            os.kill(pid, signal.SIGKILL)
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> Path:
+    return written(tmp_path / "agents.toml", CONFIG)
+
+
+def written(path: Path, text: str) -> Path:
+    path.write_text(text)
+    return path
+
+
+def files_of(directory: Path) -> dict[str, tuple[int, bytes]]:
+    return {str(path): (path.stat().st_mtime_ns, path.read_bytes()) for path in directory.rglob("*") if path.is_file()}
+
+
+async def test_an_agent_crawls_searches_and_reads(crawls: Path, config: Path, caplog: pytest.LogCaptureFixture) -> None:
+    with Site(SITE, robots=ROBOTS) as site:
+        async with agent(crawls, "--config", config) as asking:
+            tools = (await asking.session.list_tools()).tools
+            assert {tool.name for tool in tools} == set(TOOLS)
+            assert {tool.name for tool in tools if tool.annotations and not tool.annotations.read_only_hint} == {
+                "crawl",
+                "stop",
+            }
+            seeds = [site.url("/")]
+            state = await asking.facts("crawl", seeds=seeds, wait=50)
+            name = site.hosts[0].replace(":", "-")
+            assert (state["name"], state["running"], state["state"]) == (name, False, "ended")
+            assert state["pages_by_status"] == {"2xx": 2, "4xx": 1, "5xx": 0}
+            assert site.count("/secret") == 0, "robots.txt disallows it"
+
+            before = files_of(crawls / name)
+            assert await asking.facts("status") == {"running": {name: False}}
+            assert await asking.facts("status", name=name) == state
+            found = await asking.facts("search", name=name, query="lakes GEESE")
+            (hit,) = found["results"]
+            assert (found["pages"], hit["url"], hit["title"]) == (1, site.url("/geese"), "Geese")
+            assert "Geese fly north" in hit["snippet"]
+            assert (await asking.facts("search", name=name, query="ducks"))["results"] == []
+            parts, offset = "", 0
+            while offset is not None:
+                facts, part = await asking.call("read", name=name, url=hit["url"], limit=400, offset=offset)
+                parts, offset = parts + part, json.loads(facts)["next_offset"]
+            assert parts.startswith("Geese fly north in spring.")
+            assert parts.count("They rest on lakes.") == 50
+            assert "404" in await asking.refused("read", name=name, url=site.url("/moved-away"))
+            assert "robots" in await asking.refused("read", name=name, url=site.url("/secret"))
+            await asking.refused("read", name=name, url=site.url("/unknown"))
+            broken = await asking.facts("broken_links", name=name)
+            (link,) = broken["links"]
+            assert (broken["broken"], link["url"], link["status"]) == (1, site.url("/moved-away"), 404)
+            assert [each["page"] for each in link["pages"]] == [site.url("/")]
+            _, why = await asking.call("explain", name=name, url=site.url("/secret"))
+            assert "disallowed by robots.txt" in why
+            assert files_of(crawls / name) == before, "looking changes nothing"
+
+            assert (await asking.facts("stop", name=name))["state"] == "ended"
+            for name_ in ("../elsewhere", "/tmp/elsewhere", "..", "", "a/b", "a" * 65):
+                await asking.refused("crawl", seeds=seeds, name=name_)
+                await asking.refused("search", name=name_, query="geese")
+            for wrong in (
+                {"seeds": []},
+                {"seeds": ["/etc/hostname"]},
+                {"seeds": ["ftp://h.test/"]},
+                {"seeds": [f"{site.url('/')}\nhttp://h.test/"]},
+                {"seeds": seeds, "max_pages": 0},
+                {"seeds": seeds, "max_pages": "many"},
+                {"seeds": seeds, "max_pages": 501},
+                {"seeds": seeds, "max_time": 3_601},
+                {"seeds": seeds, "ignore_robots": True},
+                {},
+            ):
+                await asking.refused("crawl", **wrong)
+            await asking.refused("shell", command="true")
+            (crawls / "photographs").mkdir()
+            (crawls / "photographs" / "1.jpg").write_bytes(b"")
+            await asking.refused("crawl", seeds=seeds, name="photographs")
+            (crawls / "link").symlink_to(crawls / name)
+            await asking.refused("search", name="link", query="geese")
+            await asking.refused("crawl", seeds=seeds, name="link")
+            assert os.listdir(crawls / "photographs") == ["1.jpg"]
+            assert sorted(os.listdir(crawls)) == sorted([name, "photographs", "link"])
+            assert sorted(site.pages_asked()) == sorted(map(site.url, ("/", "/geese", "/moved-away")))
+    assert not [record for record in caplog.records if record.name.startswith("mcp")], "a line that is no message"
+
+
+class Held:
+    """Pages of which a site serves only the first ``most``; whatever is asked then waits."""
+
+    def __init__(self, pages: Mapping[str, str], most: int) -> None:
+        self.pages = pages
+        self.most = most
+        self.asked = self._served = 0
+
+    async def answer(self, request: web.Request) -> web.Response:
+        self.asked += 1
+        while self._served >= self.most:  # noqa: ASYNC110, another thread changes it
+            await asyncio.sleep(0.01)
+        self._served += 1
+        return web.Response(text=self.pages[request.path], content_type="text/html")
+
+    def reached(self) -> bool:
+        return self.asked > self.most
+
+
+async def test_killed_servers_and_crawls_lose_nothing(crawls: Path, config: Path) -> None:
+    pages, job = tree(60), crawls / "tree"
+    held = Held(pages, 12)
+    with Site(dict.fromkeys(pages, held.answer)) as site:
+        asked = {"seeds": [site.url("/")], "name": "tree"}
+        async with agent(crawls, "--config", config) as asking:
+            assert (await asking.facts("crawl", **asked, wait=0))["running"]
+            wait_until(held.reached, "the crawl is on its way")
+            os.kill(asking.pid, signal.SIGKILL)
+        async with agent(crawls, "--config", config) as asking:
+            assert (await asking.facts("crawl", **asked, wait=0))["running"], "the crawl outlives its server"
+            wait_until(lambda: read_live(job).stats["pages_fetched"] >= 10, "they are final")  # type: ignore[union-attr]
+            assert (await asking.facts("search", name="tree", query="page"))["pages"] >= 10
+            await asking.refused("crawl", seeds=asked["seeds"], name="other")  # on the same host
+            await asking.refused("crawl", seeds=[site.url("/page/1")], name="tree")  # another seed, while it runs
+            crawl = lock_holder(job)
+            assert crawl
+            os.kill(crawl, signal.SIGKILL)
+            wait_until(lambda: lock_holder(job) is None, "its end")
+            assert (await asking.facts("status", name="tree"))["stopped_by"] == "killed"
+
+            held.most = 30
+            assert (await asking.facts("crawl", **asked, wait=0))["running"]
+            wait_until(held.reached, "it was resumed")
+            stop = asyncio.create_task(asking.facts("stop", name="tree"))
+            while (await asking.facts("status", name="tree"))["state"] == "running":
+                pass
+            held.most = 1000
+            state = await stop
+            assert (state["state"], state["running"]) == ("stopped", False)
+            assert 20 < state["urls_by_outcome"]["fetched"] < len(pages)
+            state = await asking.facts("crawl", **asked, wait=50)
+            assert (state["state"], state["urls_by_outcome"]["fetched"]) == ("ended", len(pages))
+        counts = Counter(site.pages_asked())
+    assert set(counts) == set(map(site.url, pages))
+    assert counts.total() - len(counts) <= 2 * SLOTS, "after SIGKILL only what was in flight is fetched again"
+    done = [json.loads(line)["url"] for line in (job / "pages.jsonl").read_text().splitlines()]
+    assert sorted(done) == sorted(counts)
+
+
+async def test_only_the_operator_opens_private_addresses_and_sets_the_most(crawls: Path, config: Path) -> None:
+    written(config, '[crawl]\nmax_pages = 7\nmax_time = "20s"\n')
+    with Site(SITE) as site:
+        async with agent(crawls, "--config", config) as asking:
+            state = await asking.facts("crawl", seeds=[site.url("/")], wait=50)
+            assert (state["urls_by_outcome"]["fetched"], state["urls_by_outcome"]["excluded"]) == (0, 1)
+            assert "private-address" in state["log"]
+            assert "7" in await asking.refused("crawl", seeds=[site.url("/")], max_pages=8)
+            assert "20" in await asking.refused("crawl", seeds=[site.url("/")], max_time=21)
+        assert site.asked == []
+
+
+@pytest.mark.parametrize(
+    "settings", ["[partitions]\nprocesses = 2", '[crawl]\nstore = "file:/tmp/x"', "[fetch]\nspeed = 1"]
+)
+def test_settings_that_no_crawl_could_have_end_the_server(
+    settings: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = written(tmp_path / "agents.toml", settings)
+    assert main(["mcp", "--dir", str(tmp_path / "crawls"), "--config", str(path)]) == 2
+    out, err = capsys.readouterr()
+    assert (out, len(err.splitlines())) == ("", 1)
+
+
+def test_without_the_package_one_line_says_what_to_install(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in [name for name in sys.modules if name.partition(".")[0] == "mcp"]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "mcp", None)
+    assert main(["mcp", "--dir", str(tmp_path / "crawls")]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    assert f"pip install '{project['name']}[mcp]'" in err
+    assert "mcp" in project["optional-dependencies"]
+    assert not (tmp_path / "crawls").exists()

@@ -140,7 +140,7 @@ MODULES: dict[str, str] = {
         robots_coordinator
         receiver
         seats end_watch step_aside drain_file
-        worker_name rate_coordinator time_left partition_life member crawl_directory settings_file
+        worker_name rate_coordinator time_left partition_life member crawl_directory
         agreement stored_crawl
         worker_channel
         worker_supervisor

@@ -14,7 +14,7 @@ import re
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any, TextIO, cast
@@ -27,9 +27,9 @@ from crawler.inspect.crawl_backup import bucket_at, restore_crawl
 from crawler.job.bucket.address import is_address
 from crawler.job.bucket.layout import is_at_work
 from crawler.job.bucket.ownership import read_here
-from crawler.job.bucket.restoration import Restored, every_file
+from crawler.job.bucket.restoration import every_file
 from crawler.job.checkpoint.generations import is_segment
-from crawler.job.crawl_file import PARTITIONS, holds_crawl, partition_directories, read_crawl_file
+from crawler.job.crawl_file import holds_crawl, partition_directories, read_crawl_file
 from crawler.job.directory import PAGES, SEEN, SEEN_FIGURES
 from crawler.job.history_file import HISTORY
 from crawler.job.job_lock import JobLock
@@ -78,16 +78,11 @@ def run(command: str, arguments: argparse.Namespace) -> int:
                     # It may belong to the previous run, and would show why that stopped.
                     (each.directory / HISTORY).unlink(missing_ok=True)
             with contextlib.ExitStack() as held:
-                for each in _at_work(address, restored) if command == "stats" else ():
-                    held.callback(JobLock(each.directory).release)  # so that its copy is shown as running
+                if command == "stats":
+                    objects, now = bucket_at(address, reading=True), time.time()
+                    for each in (each for each in restored if is_at_work(objects, each.partition, now)):
+                        held.callback(JobLock(each.directory).release)  # so that its copy is shown as running
                 return int(arguments.run(arguments))
-
-
-def _at_work(address: str, restored: Sequence[Restored]) -> list[Restored]:
-    """Return the partitions, of those restored, that a process is working on. Raises BucketError, BucketDown."""
-    objects, now = bucket_at(address, reading=True), time.time()
-    numbers = [int(each.directory.name) if each.directory.parent.name == PARTITIONS else 0 for each in restored]
-    return [each for each, number in zip(restored, numbers, strict=True) if is_at_work(objects, number, now)]
 
 
 def _address(arguments: argparse.Namespace) -> str | None:

@@ -32,10 +32,9 @@ from crawler.cli.exit_codes import Exit, FailedError, UsageError
 from crawler.cli.named_seeds import NamedSeeds
 from crawler.cli.options import STDOUT
 from crawler.cli.reporting import finish, report_end, shown_run, way_on
-from crawler.cluster.agreement import check_present, joined, keep_present, shared_tables
+from crawler.cluster.agreement import check_present, joined, keep_present, keep_settings, shared_tables
 from crawler.cluster.crawl_directory import partitions_of
 from crawler.cluster.drain_file import is_asked
-from crawler.cluster.settings_file import keep_settings
 from crawler.cluster.stored_crawl import join_store
 from crawler.cluster.time_left import TimeLeft
 from crawler.cluster.worker_channel import Instructions, Refusal

@@ -98,8 +98,7 @@ class Member:
         opened = dict[int, OpenPartition]()
         codec = LinkBatchCodec(crawl.secret)
         self._receiving = Receiving(self._reach, codec, opened, worker.context.turns, options.clock, self._heard)
-        take = self._receiving.take
-        sending = Sending(self._reach, codec, opened, options.clock, self._look_at_claims, take)
+        sending = Sending(self._reach, codec, opened, options.clock, self._look_at_claims, self._receiving.take)
         quota = QuotaCoordinator(settings.crawl.max_pages, crawl.partitions, opened, sending.tell, Backoff())
         robots, tally = RobotsCoordinator(crawl.placement, opened, sending.tell), Tally(crawl.partitions)
         ends = EndWatch(self._reach, ownership, crawl.partitions, lambda: opened, self._ended)

@@ -239,8 +239,7 @@ class QuotaCoordinator:
         new, till.new = till.new, {}
         answers, changed = dict[int, Grant](), dict[bytes, Allowance]()
         for number in sorted({*new, *bank.granting}):
-            wish = new.get(number)
-            answers[number], is_new = bank.hear_again(number) if wish is None else bank.hear(number, wish)
+            answers[number], is_new = bank.hear(number, new.get(number))
             if is_new:
                 changed[_GRANTED + b"%d" % number] = answers[number].gives
         if changed and not await self._store(till.partition, changed, durable=True):
@@ -275,11 +274,11 @@ class QuotaCoordinator:
 
         job = partition.job
         async with partition.writing:
-            if not await self._has_room(partition):
+            if not await partition.may_write():
                 return False
             job.change_hosts(put)
             if durable:
-                if not await self._has_room(partition):
+                if not await partition.may_write():
                     return False
                 await job.sync()
             commits = job.writer.commits
@@ -287,9 +286,3 @@ class QuotaCoordinator:
             return True
         await job.promised(commits)
         return not partition.is_closing
-
-    async def _has_room(self, partition: OpenPartition) -> bool:
-        """Wait until a transaction of the partition may start. Returns False if no more transactions may start."""
-        while partition.job.blocked is not None and not partition.is_closing:  # noqa: ASYNC110 - one of them
-            await asyncio.sleep(LOOK)
-        return not partition.is_closing and partition.job.writer.whole

@@ -105,13 +105,10 @@ async def together(calls: Iterable[Awaitable[T]]) -> list[T]:
     """Return the results of calls made at once, which a carrier can answer together. Raises the first error, after all
     have ended."""
     answers = await asyncio.gather(*calls, return_exceptions=True)
-    return [_result(each) for each in answers]
-
-
-def _result(answer: T | BaseException) -> T:
-    if isinstance(answer, BaseException):
-        raise answer
-    return answer
+    for each in answers:
+        if isinstance(each, BaseException):
+            raise each
+    return [each for each in answers if not isinstance(each, BaseException)]
 
 
 class Backoff:

@@ -89,24 +89,16 @@ class Receiving:
                     self._heard(partition, note)
             acks = [each for each in contents if isinstance(each, Ack)]
             if acks:
-                if not await self._may_write(partition):
+                await self._turns.turn(bulk=True)
+                if not await partition.may_write():
                     return False
                 partition.acknowledged(acks, self._clock())
             for link_batches in _parts([each for each in contents if isinstance(each, LinkBatch)]):
-                if not await self._may_write(partition):
+                await self._turns.turn(bulk=True)
+                if not await partition.may_write():
                     return False
                 await self._admit(partition, link_batches)
             return not partition.is_closing
-
-    async def _may_write(self, partition: OpenPartition) -> bool:
-        """Wait until the job accepts a transaction. Returns True if it still may have one."""
-        await self._turns.turn(bulk=True)
-        while partition.job.blocked is not None:
-            if partition.is_closing:
-                break
-            await asyncio.sleep(IDLE)
-        # No transaction may follow one that failed midway; that failure ends the process elsewhere.
-        return not partition.is_closing and partition.job.writer.whole
 
     async def _admit(self, partition: OpenPartition, link_batches: Sequence[LinkBatch]) -> None:
         receipts = partition.job.receive(link_batches, self._clock())

@@ -29,8 +29,7 @@ GATHER = 0.1  # seconds between two rounds: at least this ...
 GATHER_EACH = 0.004  # ... plus this for each batch and acknowledgement sent ...
 GATHER_MOST = 1.0  # ... and at most
 IN_FLIGHT = 4 * 2**20  # bytes of unacknowledged batches sent by this process
-_A_TURN = 256 * 1024  # bytes of batches in memory at a time
-_AT_ONCE = 16  # concurrent calls
+_A_ROUND = 256 * 1024  # bytes of new batches that a partition sends in a round
 
 Deliver = Callable[[OpenPartition, Sequence[LinkBatch | Ack | Note]], Awaitable[bool]]
 
@@ -68,7 +67,7 @@ class Sending:
             self._sent = 0
             try:
                 # All at once, because a carrier takes concurrent calls together.
-                await together(self._send_all(each) for each in self._partitions.values())
+                await together(map(self._send, self._partitions.values()))
                 await self._hand_over()
             except CarrierError:
                 await backoff.rest()
@@ -78,15 +77,9 @@ class Sending:
     async def announce(self, partition: OpenPartition) -> None:
         """Announce the partition's epoch to all streams, so that they refuse entries from earlier owners. Raises
         CarrierError, StaleEpochError."""
-        append, name, epoch = self._reach.carrier.append, partition.name, partition.epoch
-
-        async def to(target: int) -> None:
-            await self._reach.call(append(name_of(target), name, epoch, []))
-
-        targets = partition.outbox.targets
-        for start in range(0, len(targets), _AT_ONCE):
-            some = targets[start : start + _AT_ONCE]
-            await asyncio.gather(*map(to, some))
+        call, append = self._reach.call, self._reach.carrier.append
+        targets = map(name_of, partition.outbox.targets)
+        await together(call(append(target, partition.name, partition.epoch, [])) for target in targets)
 
     async def acknowledge(self, partition: OpenPartition) -> None:
         """Send acknowledgements for a partition. Those that cannot be sent now are sent later. Raises CarrierError."""
@@ -107,30 +100,22 @@ class Sending:
         still_open = self._partitions.get(partition.number) is partition
         return still_open and not partition.is_rising and partition.epoch > 0
 
-    async def _send_all(self, partition: OpenPartition) -> None:
-        """Send all due batches of a partition. Raises CarrierError."""
-        while await self._send(partition):
-            await self._hand_over()
-            await asyncio.sleep(0)
-
-    async def _send(self, partition: OpenPartition) -> bool:
-        """Send some of a partition's due batches. Returns True if there may be more to send now."""
+    async def _send(self, partition: OpenPartition) -> None:
+        """Send some of a partition's due batches. Raises CarrierError."""
         if not self._may_send(partition):
-            return False
-        now, room = self._clock(), IN_FLIGHT - self._in_flight()
+            return
+        now, room = self._clock(), IN_FLIGHT - sum(each.outbox.in_flight for each in self._partitions.values())
         link_batches = await self._taken(partition, partition.outbox.due(now))
         if not self._may_send(partition):
-            return False  # closed meanwhile
-        before = partition.outbox.in_flight
+            return  # closed meanwhile
         if room > 0:
-            link_batches += partition.outbox.gather(now, min(room, _A_TURN))
-        is_full = room > _A_TURN and partition.outbox.in_flight >= before + _A_TURN
-        return await self._say(partition, link_batches) and is_full
+            link_batches += partition.outbox.gather(now, min(room, _A_ROUND))
+        await self._say(partition, link_batches)
 
     async def _taken(self, partition: OpenPartition, link_batches: Sequence[LinkBatch]) -> list[LinkBatch]:
         """Return the batches, of those to be resent, whose targets are reading their streams. Raises CarrierError."""
         targets = {link_batch.target for link_batch in link_batches}
-        for target in sorted(targets):
+        for target in sorted(each for each in targets if not self._is_here(each)):
             name, way = name_of(target), (partition.number, target)
             found = (await self._reach.call(self._reach.carrier.read({name: START}, 1, 0.0))).get(name)
             if found and self._heads.get(way) == found[0].position:
@@ -138,12 +123,11 @@ class Sending:
             self._heads[way] = found[0].position if found else START
         return [link_batch for link_batch in link_batches if link_batch.target in targets]
 
-    async def _say(self, partition: OpenPartition, link_batches: Sequence[LinkBatch]) -> bool:
-        """Send the batches, and all acknowledgements that the partition owes. Returns True if it may still send. Raises
-        CarrierError."""
+    async def _say(self, partition: OpenPartition, link_batches: Sequence[LinkBatch]) -> None:
+        """Send the batches, and all acknowledgements that the partition owes. Raises CarrierError."""
         owed = self._owed.setdefault(partition.number, {})
         if not self._may_send(partition):
-            return False
+            return
         owed.update({ack.sender: ack for ack in partition.job.due_acks()})
         by_target: dict[int, list[LinkBatch | Ack]] = {sender: [ack] for sender, ack in owed.items()}
         for link_batch in link_batches:
@@ -153,7 +137,6 @@ class Sending:
             self._sent += len(some)
             if is_sent and owed.get(target) is some[0]:
                 del owed[target]
-        return all(sent)
 
     async def _append(self, partition: OpenPartition, target: int, what: Sequence[LinkBatch | Ack | Note]) -> bool:
         """Append to the stream of a target that is open elsewhere. Returns True if the partition may still send. Raises
@@ -185,6 +168,3 @@ class Sending:
         for target, what in here.items():
             if self._is_here(target):
                 await self._deliver(self._partitions[target], what)
-
-    def _in_flight(self) -> int:
-        return sum(partition.outbox.in_flight for partition in self._partitions.values())

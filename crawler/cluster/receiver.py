@@ -74,11 +74,13 @@ class Receiving:
         for name, entries in found.items():
             if await self.take(partitions[name], [self._decode(each) for each in entries]):
                 partitions[name].has_read(entries[-1].position)
-        durable = {name: each.trimmable() for name, each in partitions.items()}
-        call, trim = self._reach.call, self._reach.carrier.trim
-        await together(call(trim(name, position)) for name, position in durable.items() if position)
+        await together(map(self._trim, partitions.values()))
         if found and max(map(len, found.values())) < most:
             await asyncio.sleep(GATHER)
+
+    async def _trim(self, partition: OpenPartition) -> None:
+        if position := partition.trimmable():
+            await self._reach.call(self._reach.carrier.trim(partition.name, position))
 
     async def take(self, partition: OpenPartition, contents: Sequence[Content | None]) -> bool:
         """Process what others sent to a partition, the batches in their order. Returns False if the partition may no

@@ -77,13 +77,12 @@ class Sending:
     async def announce(self, partition: OpenPartition) -> None:
         """Announce the partition's epoch to all streams, so that they refuse entries from earlier owners. Raises
         CarrierError, StaleEpochError."""
-        call, append = self._reach.call, self._reach.carrier.append
-        targets = map(name_of, partition.outbox.targets)
-        await together(call(append(target, partition.name, partition.epoch, [])) for target in targets)
+        append, name, epoch = self._reach.carrier.append, partition.name, partition.epoch
 
-    async def acknowledge(self, partition: OpenPartition) -> None:
-        """Send acknowledgements for a partition. Those that cannot be sent now are sent later. Raises CarrierError."""
-        await self._say(partition, [])
+        async def to(target: int) -> None:
+            await self._reach.call(append(name_of(target), name, epoch, []))
+
+        await together(map(to, partition.outbox.targets))
 
     async def tell(self, partition: OpenPartition, target: int, message: bytes) -> None:
         """Send a note to another partition. It may be lost. Raises CarrierError."""
@@ -110,7 +109,7 @@ class Sending:
             return  # closed meanwhile
         if room > 0:
             link_batches += partition.outbox.gather(now, min(room, _A_ROUND))
-        await self._say(partition, link_batches)
+        await self.acknowledge(partition, link_batches)
 
     async def _taken(self, partition: OpenPartition, link_batches: Sequence[LinkBatch]) -> list[LinkBatch]:
         """Return the batches, of those to be resent, whose targets are reading their streams. Raises CarrierError."""
@@ -123,8 +122,9 @@ class Sending:
             self._heads[way] = found[0].position if found else START
         return [link_batch for link_batch in link_batches if link_batch.target in targets]
 
-    async def _say(self, partition: OpenPartition, link_batches: Sequence[LinkBatch]) -> None:
-        """Send the batches, and all acknowledgements that the partition owes. Raises CarrierError."""
+    async def acknowledge(self, partition: OpenPartition, link_batches: Sequence[LinkBatch] = ()) -> None:
+        """Send all acknowledgements that the partition owes, and the batches. Acknowledgements that cannot be sent now
+        are sent later. Raises CarrierError."""
         owed = self._owed.setdefault(partition.number, {})
         if not self._may_send(partition):
             return

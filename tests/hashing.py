@@ -8,7 +8,7 @@ from crawler.seen.filters import DIGEST_BYTES
 from crawler.seen.slices.key_hash import Blake2b
 
 HASH = Blake2b(b"the tests' secret")
-digest_keys, digest_lines, digest_key = HASH.digest_keys, HASH.digest_lines, HASH.digest_one
+digest_keys, digest_key = HASH.digest_keys, HASH.digest_one
 
 
 def random_digests(seed: int, count: int) -> bytes:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from functools import partial
 from pathlib import Path
 
 from crawler.base.disk import RealDisk
@@ -33,7 +32,7 @@ async def request_snapshot(directory: Path) -> Refused | None:
             except JobError:
                 continue  # a crawl has started in the meantime
             try:
-                make_snapshot(directory, partial(copy_closed, directory / STORE))
+                make_snapshot(directory, lambda to: copy_closed(directory / STORE, Path(to)))
             finally:
                 lock.release()
             return None

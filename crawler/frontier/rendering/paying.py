@@ -69,7 +69,7 @@ class Known(NamedTuple):
 
     def needy(self, prior: float) -> float:
         """Return the estimated share of pages whose signs are right."""
-        right = self.signs * self.gained / (self.rendered + 3)
+        right = self.signs * self.gained / (self.rendered + 1)
         return (right + WEIGHT * prior) / (self.seen + WEIGHT)
 
     def noted(self, paid: Paid) -> Known:

@@ -21,7 +21,6 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from crawler.base import entropy
 from crawler.base.disk import RealDisk, failpoint, make_private_directory
 from crawler.base.settings.parts import PARTITIONS_MOST
 from crawler.job.bucket.layout import (
@@ -44,7 +43,7 @@ from crawler.job.found import KEEP_ALL
 from crawler.job.identity import Shaping, read_identity
 from crawler.job.job import Job
 from crawler.job.partition.router import PartitionRouter
-from crawler.job.platform import Platform
+from crawler.job.platform import Platform, new_line
 from crawler.job.run_settings import read_run
 
 
@@ -147,7 +146,7 @@ class Split:
         make_private_directory(state)
         router = KEEP_ALL if self._file is None else PartitionRouter(old.number, self._file.placement)
         settings = read_run(old.directory).settings
-        job = Job(old.directory, settings, self._now, Platform(line=_new_line()), router=router)
+        job = Job(old.directory, settings, self._now, Platform(line=new_line()), router=router)
         try:
             asyncio.run(_settle(job, state, self._now))
         finally:
@@ -209,7 +208,3 @@ async def _settle(job: Job, state: Path, now: float) -> None:
     await job.checkpoint(now, whole=True)
     await job.sync()
     await job.hold_still(state)
-
-
-def _new_line() -> int:
-    return int.from_bytes(entropy.random_bytes(8), "big") or 1

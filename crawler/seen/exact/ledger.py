@@ -19,25 +19,26 @@ keys. A forgotten one only costs another row and another lookup each time it is 
 Rows are those of the exact seen-set (``rows``), and their digests are those of the journal: two of n keys share one by
 chance with probability below n**2 / 2**129. An author of links cannot force it, because the hash has a secret.
 
-Memory does not grow with the number of doubted keys: their rows are read from the family, one after another, when they
-are due. After a crash the family holds the doubted keys that were not decided. The counts are written in the same batch
-as the rows that they count.
+Memory does not grow with the number of doubted keys: at most ``WAITING`` of their rows are in memory, and the others
+are read from the family when they are due. After a crash the family holds the doubted keys that were not decided.
+The counts are written in the same batch as the rows that they count.
 """
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from msgspec import Struct
 
-from crawler.base.kv import Batch, Family, Reader, Row
+from crawler.base.kv import Batch, Family, Reader
 from crawler.frontier.entry import Entry, decode_entry, encode_entry
 from crawler.seen.exact.recent import remember
 from crawler.seen.exact.rows import DIGEST_BYTES, HOST_BYTES, rows_of
 from crawler.seen.filters import FilterError
 
 LEDGER_COUNTS = b"ledger"  # key of the stored counts
+WAITING = 2**16  # rows of doubted keys in memory; about 11 MB
 SETTLED = 16 * 2**20  # bytes of memory for settled digests: 2**20 of them, or an eighth of that without the C code
 _VERSION = 1
 _COUNTS = struct.Struct("<BQQQ")
@@ -67,12 +68,16 @@ class Ledger:
     """The doubted keys of a job, and the digests for checking them. Write each batch before starting the next, and
     call ``note`` or ``decide`` only once per batch."""
 
-    def __init__(self, store: Reader, *, settled: int = SETTLED) -> None:
-        """Raises OSError, or FilterError if the stored counts are damaged."""
+    def __init__(self, store: Reader, *, waiting: int = WAITING, settled: int = SETTLED) -> None:
+        """Raises OSError, or FilterError if the number of stored doubted keys differs from their count."""
         self._store = store
         self.counts = LedgerCounts.decode(store.get(Family.META, LEDGER_COUNTS))
-        self._at = b""  # where the next doubted rows are read: the decided ones before it are gone
+        self._most_waiting = waiting
+        self._waiting: list[bytes] = []  # rows to decide, in descending order
+        self._met: list[bytes] = []  # rows doubted since `_waiting` was sorted
+        self._kept: set[bytes] = set()  # the rows in both lists
         self._settled = remember(settled)
+        self._read_ahead()
 
     def note(
         self, keys: Sequence[str], digests: bytes, new: Sequence[int], entry_of: Callable[[int], Entry], batch: Batch
@@ -94,40 +99,62 @@ class Ledger:
             batch.put(Family.SEEN, row, b"")
 
     def _doubt(self, rows: dict[bytes, int], entry_of: Callable[[int], Entry], batch: Batch) -> None:
-        ordered = sorted(rows)
-        for row, there in zip(ordered, self._store.get_many(Family.LEDGER, ordered), strict=True):
-            if there is None:
-                batch.put(Family.LEDGER, row, encode_entry(entry_of(rows[row])))
-                self.counts.waiting += 1
+        for row in self._not_there(rows):
+            batch.put(Family.LEDGER, row, encode_entry(entry_of(rows[row])))
+            self.counts.waiting += 1
+            if len(self._kept) < self._most_waiting:
+                self._kept.add(row)
+                self._met.append(row)
         self._put_counts(batch)
+
+    def _not_there(self, rows: Iterable[bytes]) -> list[bytes]:
+        """Return the rows that are doubted neither in memory nor in the store."""
+        asked = [row for row in rows if row not in self._kept]
+        if self.counts.waiting == len(self._kept):
+            return asked
+        asked.sort()
+        there = self._store.get_many(Family.LEDGER, asked)
+        return [row for row, value in zip(asked, there, strict=True) if value is None]
 
     def decide(self, limit: int, batch: Batch) -> list[tuple[bytes, Entry]]:
         """Look up the next ``limit`` doubted keys. Returns (digest, entry) for those that are new. The batch stores
         their rows, so they must be queued with it. Raises OSError, EntryError."""
-        doubted = self._next(limit)
-        rows = [row for row, _ in doubted]
-        missed = []
-        for (row, entry), there in zip(doubted, self._store.get_many(Family.SEEN, rows), strict=True):
+        rows = self._next(limit)
+        found = self._store.get_many(Family.SEEN, rows)
+        absent = [row for row, there in zip(rows, found, strict=True) if there is None]
+        self._kept.difference_update(rows)
+        for row in rows:
             batch.delete(Family.LEDGER, row)
-            if there is None:
-                batch.put(Family.SEEN, row, b"")
-                missed.append((row[HOST_BYTES:], decode_entry(entry)))
+        missed = []
+        for row, value in zip(absent, self._store.get_many(Family.LEDGER, absent), strict=True):
+            if value is None:
+                raise FilterError(f"row {row.hex()} of the ledger is missing")
+            batch.put(Family.SEEN, row, b"")
+            missed.append((row[HOST_BYTES:], decode_entry(value)))
         self.counts.waiting -= len(rows)
         self.counts.confirmed += len(rows) - len(missed)
         self.counts.false_positives += len(missed)
         self._put_counts(batch)
         return missed
 
-    def _next(self, limit: int) -> list[Row]:
-        """Return the next doubted rows, in ascending order, so that neighbours are read together. Raises FilterError if
-        there are none although some are counted."""
-        rows = self._store.scan(Family.LEDGER, self._at, None, limit)
-        if not rows and self._at:
-            rows = self._store.scan(Family.LEDGER, b"", None, limit)
-        if not rows and self.counts.waiting:
-            raise FilterError(f"the ledger counts {self.counts.waiting} doubted URLs, but none are stored")
-        self._at = rows[-1][0] + b"\0" if rows else b""
-        return rows
+    def _next(self, limit: int) -> list[bytes]:
+        """Return the next rows to look up, in ascending order, so that neighbours are read together."""
+        if not self._waiting:
+            self._waiting, self._met = sorted(self._met, reverse=True), []
+        if not self._waiting:
+            self._read_ahead()
+        taken = self._waiting[-limit:]
+        del self._waiting[-limit:]
+        taken.reverse()
+        return taken
+
+    def _read_ahead(self) -> None:
+        """Read rows that are not in memory. Raises FilterError if their number differs from the count."""
+        rows = self._store.scan(Family.LEDGER, b"", None, self._most_waiting)
+        if len(rows) != min(self._most_waiting, self.counts.waiting):
+            raise FilterError(f"the ledger counts {self.counts.waiting} doubted URLs, but {len(rows)} are stored")
+        self._waiting = [row for row, _ in reversed(rows)]
+        self._kept = set(self._waiting)
 
     def _put_counts(self, batch: Batch) -> None:
         batch.put(Family.META, LEDGER_COUNTS, self.counts.encode())

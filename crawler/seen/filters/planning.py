@@ -125,35 +125,31 @@ def _cuckoo(keys: int, may: float) -> SlicePlan:
     raise FilterError(f"the widest tag of a cuckoo filter is too narrow for an fpp of {may:.3g}")
 
 
-def plan(
-    urls: int, fpp: float = 0.001, capacity: int = 2**20, growth: float = 2.0, tightening: float = 0.85
-) -> list[Plan]:
+def plan(urls: int, fpp: float = 0.001, capacity: int = 2**20) -> list[Plan]:
     """Return a plan for every kind for ``urls`` URLs at ``fpp``, except the kinds that ``not_planned`` lists.
 
     Kinds of fixed size are planned for exactly ``urls`` keys. Raises ``FilterError`` for invalid numbers.
     """
-    made = _plans(urls, fpp, capacity, growth, tightening)
+    made = _plans(urls, fpp, capacity)
     return [each for each in made.values() if isinstance(each, Plan)]
 
 
-def not_planned(
-    urls: int, fpp: float = 0.001, capacity: int = 2**20, growth: float = 2.0, tightening: float = 0.85
-) -> dict[str, str]:
+def not_planned(urls: int, fpp: float = 0.001, capacity: int = 2**20) -> dict[str, str]:
     """Return the kinds that ``plan`` omits, with the reasons. Raises ``FilterError`` for invalid numbers."""
-    made = _plans(urls, fpp, capacity, growth, tightening)
+    made = _plans(urls, fpp, capacity)
     return {kind: each for kind, each in made.items() if isinstance(each, str)}
 
 
-def _plans(urls: int, fpp: float, capacity: int, growth: float, tightening: float) -> dict[str, Plan | str]:
+def _plans(urls: int, fpp: float, capacity: int) -> dict[str, Plan | str]:
     _check_plan(urls, fpp)
     fixed = {"capacity": urls, "fpp": fpp}
-    growing = {"capacity": capacity, "fpp": fpp, "growth": growth}
+    growing = {"capacity": capacity, "fpp": fpp, "growth": GROWTH}
     made: list[dict[str, Any]] = [
-        {"kind": "scalable", **growing, "tightening": tightening, "layout": "paired"},
+        {"kind": "scalable", **growing, "tightening": TIGHTENING, "layout": "paired"},
         {"kind": "bloom", **fixed, "layout": "paired"},
-        {"kind": "counting", **growing, "tightening": tightening, "counter_bits": 4},
+        {"kind": "counting", **growing, "tightening": TIGHTENING, "counter_bits": 4},
         {"kind": "cuckoo", **growing},
-        {"kind": "digest", "capacity": capacity, "growth": growth, "digest_bits": 128},
+        {"kind": "digest", "capacity": capacity, "growth": GROWTH, "digest_bits": 128},
         {"kind": "bitmap", **fixed},
     ]
     return {parameters["kind"]: _plan_or_why_not(urls, parameters) for parameters in made}
@@ -168,22 +164,14 @@ def _plan_or_why_not(urls: int, parameters: dict[str, Any]) -> Plan | str:
         return "larger than any machine's memory"
 
 
-def plan_compacted(
-    urls: int,
-    fpp: float = 0.001,
-    capacity: int = 2**20,
-    growth: float = 2.0,
-    tightening: float = 0.85,
-    *,
-    slices: int = 2,
-) -> Plan:
+def plan_compacted(urls: int, fpp: float = 0.001, capacity: int = 2**20, *, slices: int = 2) -> Plan:
     """Plan the ``scalable`` chain of a crawl, which is rebuilt as one slice whenever it has ``slices`` slices.
 
     ``size`` is the size between two compactions, ``peak`` the size during the last one (``chain_compaction``). Raises
     ``FilterError`` for invalid numbers.
     """
     _check_plan(urls, fpp)
-    growing = {"capacity": capacity, "fpp": fpp, "growth": growth, "tightening": tightening}
+    growing = {"capacity": capacity, "fpp": fpp, "growth": GROWTH, "tightening": TIGHTENING}
     parameters = {"kind": "scalable", "layout": "paired", **growing}
     chain: list[SlicePlan] = []
     following = schedule(parameters)

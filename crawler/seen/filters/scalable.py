@@ -118,21 +118,19 @@ class ScalableBloomFilter(Filter):
 
     def succeed(self, successor: SuccessorSlice) -> None:
         """Replace all slices by ``successor``, see ``Compactable``."""
+        count = successor.count
         with self._lock:
-            self._succeed(successor, successor.count)
-
-    def _succeed(self, successor: SuccessorSlice, count: int) -> None:
-        if count != len(self) or successor.room < 0:
-            raise FilterError(
-                f"a slice with {count} of {successor.capacity} keys cannot replace a chain of {len(self)} keys"
-            )
-        self._skipped_before = self._expected_skipped()
-        self._compactions += 1
-        self._merged, self._merged_bound = 0, 0.0
-        entry = SliceEntry(successor.filter, successor.capacity, successor.fpp, count, count, built=count)
-        entry.compactions = self._compactions
-        self._chain = [entry]
-        self._restack()
+            if count != len(self) or successor.room < 0:
+                raise FilterError(
+                    f"a slice with {count} of {successor.capacity} keys cannot replace a chain of {len(self)} keys"
+                )
+            self._skipped_before = self._expected_skipped()
+            self._compactions += 1
+            self._merged, self._merged_bound = 0, 0.0
+            entry = SliceEntry(successor.filter, successor.capacity, successor.fpp, count, count, built=count)
+            entry.compactions = self._compactions
+            self._chain = [entry]
+            self._restack()
 
     def parameters(self) -> dict[str, JSON]:
         return {

@@ -92,11 +92,6 @@ class KeyHash(ABC):
         halves: tuple[int, int] = _halves_of(self.digest_keys((key,)))
         return halves
 
-    def digest_lines(self, lines: Iterable[bytes]) -> bytes:
-        """Return the concatenated digests, 16 bytes each, of keys that are all ``bytes``, such as the raw lines of a
-        file."""
-        return self._digests_of(lines) if self._hasher is None else self._hasher.digest_keys(list_keys(lines))
-
     def digest_keys(self, keys: Iterable[Key]) -> bytes:
         """Return the concatenated digests of ``keys``, 16 bytes each, in order.
 

@@ -84,7 +84,7 @@ class RawLines:
 
     def read(self, block: bytes) -> tuple[list[bytes], bytes]:
         lines = split_lines(block)
-        return lines, self._hash.digest_lines(lines)
+        return lines, self._hash.digest_keys(lines)
 
 
 class UrlLines:

@@ -134,8 +134,6 @@ LIMITS = (
 _SITES = {"site.patterns": ("include", "exclude"), "site.budgets": ("host_pages", "host_bytes")}
 _NAMES = tuple(dict.fromkeys(str(name) for line in LIMITS for name in line.settings))
 
-_LATER = {"purpose.uses": [], "purpose.unstated": "allow"}  # defaults for rows of earlier programs
-
 
 class Lifted(Struct, frozen=True):
     """The limits that a run lifts."""
@@ -178,7 +176,6 @@ class Bounds(Struct, frozen=True):
             values = msgspec.json.decode(value, type=dict[str, Any])
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise BoundsError(f"not the limits of a run: {error}") from error
-        values = _LATER | values
         if values.keys() != set(_NAMES) or values["crawl.scope"] not in SCOPES:
             raise BoundsError("not the limits of a run: other settings")
         return cls(values)

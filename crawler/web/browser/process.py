@@ -90,17 +90,7 @@ class BrowserProcess:
         (its_reads, writes), (reads, its_writes) = os.pipe(), os.pipe()
         try:
             process = await asyncio.create_subprocess_exec(
-                *(
-                    sys.executable,
-                    "-I",
-                    "-S",
-                    "-c",
-                    cls.launch,
-                    str(os.getpid()),
-                    str(its_reads),
-                    str(its_writes),
-                    str(MEMORY_MOST),
-                ),
+                *(sys.executable, "-ISc", cls.launch, *map(str, (os.getpid(), its_reads, its_writes, MEMORY_MOST))),
                 *(engine.path, *cls.switches(user_agent, profile, settings)),
                 pass_fds=(its_reads, its_writes),
                 stdin=asyncio.subprocess.DEVNULL,

@@ -290,11 +290,10 @@ class Connector(aiohttp.TCPConnector):
             opening = current_opening.get()
             if opening is None or not opening.offered or self._trust is None:
                 raise
-            self._trust.drop(opening)
+            self._trust.refused(opening)
             if not _may_be_the_sessions_fault(error):
                 raise
             connection = await self._open(req, traces, timeout)
-            self._trust.refused(opening)
         exchange.uses(req.connection_key, cast("LenientHandler", connection), kept=False)
         exchange.enter("headers", exchange.limits.headers_timeout)
         return connection

@@ -122,14 +122,8 @@ class Sessions:
         while self.size > self._most_bytes:
             self._empty(self._servers.popitem(last=False)[1])
 
-    def drop(self, place: Hashable) -> None:
-        """Drop the session of a place."""
-        server = self._servers.get(place)
-        if server is not None:
-            self._empty(server)
-
     def refused(self, place: Hashable, now: float) -> None:
-        """Record that a server fails when it is offered a session. It is not offered any for a while."""
+        """Record that a handshake failed that offered a session. The server is not offered any for a while."""
         server = self._servers.get(place) or self._add(place)
         self._empty(server)
         server.declined = DECLINED
@@ -219,12 +213,8 @@ class ResumingContext(ssl.SSLContext):
         made.incoming, made.opening = incoming, opening
         return made
 
-    def drop(self, opening: Opening) -> None:
-        """Drop the offered session, because the handshake failed."""
-        self.sessions.drop(opening.key)
-
     def refused(self, opening: Opening) -> None:
-        """Record that the server fails with the offered session: without one it works."""
+        """Record that the handshake failed with the offered session."""
         self.sessions.refused(opening.key, self._clock())
 
     def take(self, connection: _Connection, opening: Opening) -> None:

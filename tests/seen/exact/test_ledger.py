@@ -23,16 +23,16 @@ def url(number: int) -> str:
 class Doubting:
     """A filter of 128 bits, which is soon wrong more often than right, its ledger, and what both together admitted."""
 
-    def __init__(self, settled: int) -> None:
+    def __init__(self, waiting: int, settled: int) -> None:
         self.store = MemoryStore()
         self.seen = BloomFilter.with_geometry(128, 1)
-        self.settled = 256 * settled
+        self.sizes = {"waiting": waiting, "settled": 256 * settled}
         self.admitted: list[str] = []
         self.reopen()
 
     def reopen(self) -> None:
         """As after a kill: what was written is there, nothing else."""
-        self.ledger = Ledger(self.store, settled=self.settled)
+        self.ledger = Ledger(self.store, **self.sizes)
 
     def meet(self, keys: list[str]) -> None:
         digests = SEED_ZERO.digest_keys(keys)
@@ -68,9 +68,11 @@ acts = st.lists(
 
 
 @settings(max_examples=44 * TIMES)
-@given(done=acts, settled=st.integers(1, 30))
-def test_every_url_is_admitted_once_whatever_the_filter_says(done: list[list[str] | int | str], settled: int) -> None:
-    doubting = Doubting(settled)
+@given(done=acts, waiting=st.integers(1, 30), settled=st.integers(1, 30))
+def test_every_url_is_admitted_once_whatever_the_filter_says(
+    done: list[list[str] | int | str], waiting: int, settled: int
+) -> None:
+    doubting = Doubting(waiting, settled)
     met: set[str] = set()
     for act in done:
         match act:
@@ -93,7 +95,7 @@ def test_every_url_is_admitted_once_whatever_the_filter_says(done: list[list[str
 
 def test_repeated_links_are_written_down_once_or_not_at_all() -> None:
     """Of 100,000 links to 300 URLs each is doubted once at most: the others are settled."""
-    doubting = Doubting(settled=1000)
+    doubting = Doubting(waiting=1000, settled=1000)
     chance = random.Random(3)
     for _ in range(1000):
         doubting.meet([url(chance.randrange(300)) for _ in range(100)])

@@ -26,7 +26,7 @@ def chosen() -> list[bytes]:
     """A fifth of the keys that the slice is made for, chosen by their digests of seed 0: all of them fall into the last
     blocks, behind the first mebibyte."""
     keys = [b"%d" % number for number in range(CANDIDATES)]
-    batch = Batch(digest_words(SEED_ZERO.digest_lines(keys)))
+    batch = Batch(digest_words(SEED_ZERO.digest_keys(keys)))
     fractions = batch.fractions[::2].astype(np.float64) / 2.0**32
     return [keys[at] for at in np.flatnonzero(fractions > 1 - SHARE).tolist()]
 

@@ -139,8 +139,8 @@ MODULES: dict[str, str] = {
         reach claims stored_partitions member_options open_partition tally sender quota_coordinator
         robots_coordinator
         receiver
-        seats end_watch partition_opening step_aside drain_file
-        worker_name rate_coordinator time_left partition_life member crawl_directory settings_file
+        seats end_watch step_aside drain_file
+        worker_name rate_coordinator time_left partition_life member crawl_directory
         agreement stored_crawl
         worker_channel
         worker_supervisor

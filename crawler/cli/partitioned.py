@@ -283,7 +283,7 @@ def _plan(directory: Path, crawl: CrawlFile, engine: str, given: _Given, progres
 
 
 async def _watched(supervisor: Supervisor, progress: CrawlProgress, view: Progress | None, notices: Notices) -> Outcome:
-    """Keep the workers running while showing the crawl, and stop them in order on a signal."""
+    """Keep the workers running while showing the crawl, and stop them in an orderly way on a signal."""
     stop, loop = partial(supervisor.stop, Stop.INTERRUPTED), asyncio.get_running_loop()
     with view or contextlib.nullcontext():
         looking = asyncio.create_task(keep_reporting(partial(_look, progress, view, notices)))

@@ -82,8 +82,9 @@ class StoredPartitions:
         return int(holding.epoch)
 
     async def outlast(self, number: int, directory: Path, claimed: int) -> None:
-        """If the carrier has forgotten the owner's claim, wait until the owner can no longer rely on it: the partition
-        was ``claimed`` in an epoch below every owner's. Raises JobError, OSError."""
+        """If the carrier has forgotten the owner's claim, wait until the owner can no longer rely on it. The carrier
+        has forgotten it if ``claimed``, the epoch of the new claim, is below that of every owner. Raises JobError,
+        OSError."""
         if claimed > first_epoch(1):
             return
 

@@ -242,8 +242,8 @@ class Understanding:
             record.license = record.license or _terms(record.entry.href, license)
 
     def refusal(self, record: PageRecord) -> Refusal | None:
-        """Return the reason why the page may not be used for the crawl's purpose, if it has one. A 304 need not repeat
-        the statements of the page."""
+        """Return why the page may not be used for the crawl's purpose; None if it may, or if the crawl has no stated
+        purpose. A 304 need not repeat the statements of the page."""
         purpose = self._purpose
         if record.status == NOT_MODIFIED and purpose.unstated != "allow":
             purpose = replace(purpose, unstated="allow")

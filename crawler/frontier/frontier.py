@@ -98,7 +98,7 @@ class Frontier:
         self.queued = self._workbench.load()
 
     def resume(self) -> None:
-        """Make every host wait its gap first.
+        """Make every host wait out its gap before its first request.
 
         This includes unknown hosts: an earlier run may have requested them and lost its writes.
         """

@@ -1,7 +1,7 @@
 """The time of a page's next visit: from its change rate, the budget, and the signals of its site.
 
-The estimates are in ``change_rate``, the budget in ``visit_value``, the signals in ``sitemap_dates``. META holds the budget's
-threshold and a record for each host that dates its pages.
+The estimates are in ``change_rate``, the budget in ``visit_value``, the signals in ``sitemap_dates``. META holds the
+budget's threshold and a record for each host that dates its pages.
 """
 
 from __future__ import annotations

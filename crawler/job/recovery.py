@@ -402,8 +402,8 @@ def trim_finished(store: Reader, writer: TransactionWriter, sequence: int) -> No
 
 
 class Requeue(Struct, frozen=True):
-    """The state into which finished URLs with lost records are requeued. ``body_sizes`` counts the bodies that
-    remain."""
+    """The state that is updated when finished URLs whose records were lost are requeued. ``body_sizes`` counts the
+    bodies that remain."""
 
     store: Store
     frontier: Frontier

@@ -180,7 +180,7 @@ class Keeps(Protocol):
 
     @property
     def max_size(self) -> int:
-        """The maximum number of captured body bytes, with the content coding."""
+        """The maximum number of captured body bytes, counted before the content coding is removed."""
 
     def wants(self, href: str, status: int, content_type: str | None) -> bool:
         """Return whether to capture an exchange. The type is ``type/subtype`` in lower case."""

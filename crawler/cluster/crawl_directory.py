@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from crawler.base import entropy
 from crawler.base.disk import Disk
 from crawler.base.settings.match import host_match
-from crawler.base.settings.parts import CRAWL_NAME, Settings, SiteGroups
+from crawler.base.settings.parts import CRAWL_NAME, PARTITIONS_MOST, Settings, SiteGroups
 from crawler.job.crawl_file import (
     SECRET_BYTES,
     CrawlFile,
@@ -25,7 +25,7 @@ from crawler.job.directory import JobError, holds_job
 from crawler.job.identity import check_partition, check_shape, shaping_of
 from crawler.job.partition.placement import suffixes
 
-USUAL_PARTITIONS = 16
+_PARTITIONS_OF_WORKER = 4  # so that a crawl can grow to four times the workers before it must be split
 _USUAL_NAME = "crawl"
 
 
@@ -184,4 +184,6 @@ def partitions_of(directory: Path, settings: Settings) -> int:
 
 
 def _count_of(settings: Settings) -> int:
-    return settings.partitions.count or USUAL_PARTITIONS
+    asked = settings.partitions
+    usual = _PARTITIONS_OF_WORKER * max(asked.processes or 1, asked.workers or 1)
+    return asked.count or min(usual, PARTITIONS_MOST)

@@ -428,7 +428,8 @@ class PartitionSettings(Struct, frozen=True):
     """One crawl by several processes. It has partitions if ``processes`` or ``engine`` is given."""
 
     processes: Partitions | None = None  # on this machine
-    count: Partitions | None = None  # number of partitions, fixed when the crawl starts; None: the existing ones, or 16
+    # number of partitions, fixed when the crawl starts; None: the existing ones, or 4 a worker
+    count: Partitions | None = None
     # what stays in one partition, fixed like `count`; None: "domain"
     placed_by: Annotated[str, PLACED_BY] | None = None
     workers: Count | None = None  # workers to wait for before a new crawl is assigned; None: those of this machine

@@ -35,7 +35,8 @@ def settings_of(directory: Path, config: Path | None, options: Mapping[str, Any]
     given = {}
     for name, value in options.items():
         if name not in _NAMES:
-            raise TypeError(f"a crawl has no option {name!r}{nearest(name, (*_NAMES, *HOOKS))}")
+            hint = nearest(name, (*_NAMES, *HOOKS))
+            raise TypeError(f"a crawl has no option {name!r}{hint}; other settings go into a file: config='crawl.toml'")
         if value is None:
             continue
         meant = _NAMES[name].get("const", value) if value is True else value

@@ -16,6 +16,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import http.server
+import os
 import resource
 import shutil
 import statistics
@@ -64,6 +65,7 @@ def main() -> int:
     if chosen.rounds < 1:
         print(f"error: --rounds must be at least 1, not {chosen.rounds}", file=sys.stderr)
         return 2
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # an installed program starts from compiled modules
     trees = {"now": ROOT} if chosen.before is None else {"now": ROOT, "before": chosen.before.resolve()}
     with tempfile.TemporaryDirectory() as scratch, _site() as address:
         runs: dict[tuple[str, str], tuple[list[str], Path]] = {}

@@ -25,7 +25,7 @@ MODULES: dict[str, str] = {
         urls.base
         urls.canonicaliser
         robots.path_patterns robots.directives
-        refusal.addresses refusal.own_rules
+        refusal.special_addresses refusal.forbidden_targets
         consent.statements consent.terms robots.parse
         scope.modes scope.globs scope.patterns scope.url_sites scope.boundary scope.bounds scope.priority_rules
         scope.rule_faults scope.store_choice
@@ -33,7 +33,7 @@ MODULES: dict[str, str] = {
     "frontier": """
         recrawl.change_rate recrawl.visit_value
         cookie_chain
-        entry fair_semaphore timer_queue order page signals visit_times politeness request_outcome
+        entry fair_semaphore timer_queue order page sitemap_dates visit_times politeness request_outcome
         retries limits states
         host outage revisits postponement backoff_policy host_closed importance slot_share
         serving
@@ -41,13 +41,13 @@ MODULES: dict[str, str] = {
         gate queues tries_ahead host_status pace workbench watchdog
         ad_hoc_lease overrides frontier
         traps.counts traps.copies traps.origins traps.shape traps.soft404 traps.challenges
-        traps.ids traps.traps rendering.recall rendering.paying
+        traps.ids traps.traps rendering.recall rendering.rendering_odds
     """,
     "web": """
         links.refresh links.headers links.about links.described links.embedded links.tags links.encoding
         links.sitemap
         links.extract links.markdown links.tokens links.query links.text
-        links.scripted
+        links.script_signs
         archive.labels archive.warc_record archive.http_block archive.capture_records archive.gzip_member
         archive.payloads archive.warc_reader archive.surt archive.cdxj
         parsing.wire parsing.parser_child parsing.pages
@@ -60,7 +60,7 @@ MODULES: dict[str, str] = {
         fetch.secret
         fetch.proxies fetch.cookies fetch.socks fetch.tls_sessions fetch.request_profiles
         fetch.kept fetch.fence fetch.connector
-        fetch.bodies fetch.robots_cache fetch.failures fetch.robots_fetch fetch.fetcher fetch.simulated
+        fetch.bodies fetch.robots_answers fetch.failures fetch.robots_fetch fetch.fetcher fetch.simulated
         extract.edges extract.page_text extract.language extract.main_content extract.structured
         extract.main_text extract.by_trafilatura extract.text_child extract.text_pool
     """,
@@ -98,7 +98,7 @@ MODULES: dict[str, str] = {
         markdown_files inbox scope_state seen_compaction stored_errors step_log transaction
         platform shared_platform journal_search
         promises admission live_status last_command recovery run_settings snapshot open_files
-        checkpointer seen_figures revisit returning follower verdict parsing_notes suspects reclass job
+        checkpointer seen_figures revisit requeue follower verdict parsing_notes suspects reclass job
         seeds_mark durable_frontier division
         bucket.objects bucket.directory_objects bucket.cloud_objects bucket.address bucket.layout bucket.pieces
         bucket.log_objects bucket.snapshots bucket.restoration bucket.ownership bucket.tidying bucket.crawl_split
@@ -122,12 +122,12 @@ MODULES: dict[str, str] = {
         crawl_restoration crawl_backup audit
     """,
     "engine": """
-        rendering.renderer slots turns loop_lag reading page_reader archiving seed_lines
+        rendering.renderer slots fair_turns loop_lag reading page_reader archiving seed_lines
         seeds discover judge understanding membership ending ledger_resolver lifecycle page_handler
         link_judge
         user_code failing_seeds outage_detector context injector gauges durability
         rendering.borrowing robots_redirect robots_visit rendering.sub_requests
-        keepers kept_pages extracting_again on_disk focusing handing_over rendering.paying
+        keepers kept_pages extracting_again on_disk focusing page_delivery rendering.worth_rendering
         rendering.page_rendering visit run put_aside
         rate run_schedule worker
         hooks.named_code hooks.page_view hooks.answers hooks.calls hooks.thread_calls hooks.loop_calls
@@ -139,8 +139,8 @@ MODULES: dict[str, str] = {
         reach claims stored_partitions member_options open_partition tally sender quota_coordinator
         robots_coordinator
         receiver
-        seats end_watch partition_opening step_aside drain_file
-        worker_name rate_coordinator time_left partition_life member crawl_directory settings_file
+        seats end_watch step_aside drain_file
+        worker_name rate_coordinator time_left partition_life member crawl_directory
         agreement stored_crawl
         worker_channel
         worker_supervisor

@@ -52,7 +52,7 @@ from crawler.base.settings.parts import (
 )
 from crawler.engine.lifecycle import Stop
 from crawler.frontier.host_session import PAGES
-from crawler.web.fetch import Failure, FailureKind, Response, robots_cache
+from crawler.web.fetch import Failure, FailureKind, Response, robots_answers
 from crawler.web.fetch.simulated import page
 from tests.faulty_disk import PowerCutError
 from tests.laboratory import NEVER, START, Laboratory, links
@@ -373,7 +373,7 @@ class Ordeal(Laboratory):
         # The throttler asks the module ``time``, and this loop has a time of its own.
         clock = SimpleNamespace(monotonic=lambda: asyncio.get_running_loop().time())
         try:
-            with patch("asyncio_throttle.throttler.time", clock), patch.object(robots_cache, "TTL", run.ttl):
+            with patch("asyncio_throttle.throttler.time", clock), patch.object(robots_answers, "TTL", run.ttl):
                 return self.run(*seeds, max_time=None if run.dies else run.seconds, during=self._line(run))
         except PowerCutError:
             return None

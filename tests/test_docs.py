@@ -28,7 +28,7 @@ from crawler.frontier.host import decode_host
 from crawler.frontier.page import unpack_page
 from crawler.frontier.politeness import HoldReason
 from crawler.frontier.recrawl.change_rate import ChangeRate
-from crawler.frontier.rendering.paying import Paying, check_known
+from crawler.frontier.rendering.rendering_odds import Paying, check_known
 from crawler.frontier.request_outcome import FailureClass
 from crawler.frontier.revisits import due_key
 from crawler.frontier.traps.copies import check_content, content_digest
@@ -64,12 +64,12 @@ from crawler.job.steps.step_codec import Chunk, Step, decode_chunk
 from crawler.seen.exact.ledger import LedgerCounts
 from crawler.seen.exact.rows import rows_of
 from crawler.seen.filters import SEED_ZERO, SeenStatistics, SliceStatistics, read_segment
-from crawler.url.refusal.own_rules import Rule
+from crawler.url.refusal.forbidden_targets import Rule
 from crawler.url.scope.bounds import Limit
 from crawler.web.archive.capture_records import Earlier
 from crawler.web.archive.labels import sha1
 from crawler.web.archive.payloads import decode_payload, encode_payload
-from crawler.web.fetch.robots_cache import RobotsCache
+from crawler.web.fetch.robots_answers import RobotsCache
 from tests.documents import DOCS, page
 from tests.jobs import stopped_job
 from tests.layers import MODULES

@@ -18,8 +18,8 @@ from typing import NamedTuple
 from ground import header
 
 from crawler.base.kv import Batch
-from crawler.frontier.rendering.paying import Paying
 from crawler.frontier.rendering.recall import Recall, estimated
+from crawler.frontier.rendering.rendering_odds import Paying
 
 SIGNS = ("empty mount point",)
 

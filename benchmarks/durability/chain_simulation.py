@@ -347,7 +347,8 @@ class Member:
             if isinstance(link_batch, Ack):
                 self.job.acknowledged([link_batch], world.now)
             else:
-                world.repeated += self.job.receive(link_batch, world.now).verdict is Verdict.REPEATED
+                (receipt,) = self.job.receive([link_batch], world.now)
+                world.repeated += receipt.verdict is Verdict.REPEATED
 
     def acknowledge(self) -> None:
         for ack in self._world.planted.acks(self.job):

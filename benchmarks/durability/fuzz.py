@@ -79,7 +79,7 @@ from crawler.seen.filters import (
     write_seen,
 )
 from crawler.web.fetch import Response
-from crawler.web.fetch.robots_cache import RobotsCache, RobotsRecordError, encode_robots
+from crawler.web.fetch.robots_answers import RobotsCache, RobotsRecordError, encode_robots
 from crawler.web.links.sitemap import Sitemap
 from tests.memory_store import MemoryStore
 

@@ -44,7 +44,7 @@ from crawler.frontier.page import FINGERPRINT_SIZE, Answer
 from crawler.frontier.recrawl.change_rate import after_visit, first_guess
 from crawler.frontier.recrawl.visit_value import Budget
 from crawler.frontier.revisits import Revisits
-from crawler.frontier.signals import Stated
+from crawler.frontier.sitemap_dates import Stated
 from tests.memory_store import MemoryStore
 
 UNITS, WARM_UP = 160.0, 60.0

@@ -13,6 +13,7 @@ import json
 import re
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -22,14 +23,16 @@ from crawler.base.faults import Failure, UserFault
 from crawler.base.printable import PrintableStream, terminal
 from crawler.base.say import say
 from crawler.cli.exit_codes import FailedError, UsageError
-from crawler.inspect.crawl_backup import restore_crawl
+from crawler.inspect.crawl_backup import bucket_at, restore_crawl
 from crawler.job.bucket.address import is_address
+from crawler.job.bucket.layout import is_at_work
 from crawler.job.bucket.ownership import read_here
 from crawler.job.bucket.restoration import every_file
 from crawler.job.checkpoint.generations import is_segment
 from crawler.job.crawl_file import holds_crawl, partition_directories, read_crawl_file
 from crawler.job.directory import PAGES, SEEN, SEEN_FIGURES
 from crawler.job.history_file import HISTORY
+from crawler.job.job_lock import JobLock
 from crawler.job.output.body_files import DIRECTORY as BODIES
 from crawler.job.output.outputs import FORMS
 
@@ -69,11 +72,17 @@ def run(command: str, arguments: argparse.Namespace) -> int:
             if sys.stderr.isatty():
                 say(sys.stderr, f"reading {address}")
             needed = partial(_is_read, command) if _UNREAD[command] else every_file
-            for each in restore_crawl(address, arguments.job, needed, to_look=True):
+            restored = restore_crawl(address, arguments.job, needed, to_look=True)
+            for each in restored:
                 if each.steps:
                     # It may belong to the previous run, and would show why that stopped.
                     (each.directory / HISTORY).unlink(missing_ok=True)
-            return int(arguments.run(arguments))
+            with contextlib.ExitStack() as held:
+                if command == "stats":
+                    objects, now = bucket_at(address, reading=True), time.time()
+                    for each in (each for each in restored if is_at_work(objects, each.partition, now)):
+                        held.callback(JobLock(each.directory).release)  # so that its copy is shown as running
+                return int(arguments.run(arguments))
 
 
 def _address(arguments: argparse.Namespace) -> str | None:

@@ -264,7 +264,7 @@ def _say_what_is_gone(directory: Path, settings: Settings) -> None:
         last = read_run(directory).settings
         if dropped := [name for name in last.output.keep if name not in settings.output.keep]:
             names, whole = ", ".join(dropped), ",".join([*settings.output.keep, *dropped])
-            say(sys.stderr, f"crawler: warning: the last run kept {names}, this one does not: --output {whole} does")
+            say(sys.stderr, f"crawler: warning: the last run kept {names}, but this one does not: to keep it, use --output {whole}")
         if last.hooks == NO_HOOKS:
             return
         from crawler.engine.hooks.loaded import functions_gone  # noqa: PLC0415, as above

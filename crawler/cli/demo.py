@@ -70,7 +70,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _remembered(directory: Path) -> Place | None:
-    """Return the place of the web of an existing job; None for a new one. Raises UsageError."""
+    """Return the ``Place`` at which an existing job's demo web was served; None for a new job. Raises UsageError."""
     path = directory / STATE
     try:
         return msgspec.convert(read_envelope(path, MAGIC, VERSION, str(path)), Place)

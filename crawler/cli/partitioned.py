@@ -32,10 +32,9 @@ from crawler.cli.exit_codes import Exit, FailedError, UsageError
 from crawler.cli.named_seeds import NamedSeeds
 from crawler.cli.options import STDOUT
 from crawler.cli.reporting import finish, report_end, shown_run, way_on
-from crawler.cluster.agreement import check_present, joined, keep_present, shared_tables
+from crawler.cluster.agreement import check_present, joined, keep_present, keep_settings, shared_tables
 from crawler.cluster.crawl_directory import partitions_of
 from crawler.cluster.drain_file import is_asked
-from crawler.cluster.settings_file import keep_settings
 from crawler.cluster.stored_crawl import join_store
 from crawler.cluster.time_left import TimeLeft
 from crawler.cluster.worker_channel import Instructions, Refusal
@@ -46,7 +45,7 @@ from crawler.job.bucket.objects import BucketDown, BucketError
 from crawler.job.bucket.ownership import has_last_word, read_here
 from crawler.job.crawl_file import CrawlFile, partition_directories
 from crawler.job.job_lock import JobLock
-from crawler.job.metrics.pooled_stats import ELSEWHERE
+from crawler.job.metrics.pooled_stats import ABSENT, ELSEWHERE
 from crawler.service.background import background
 from crawler.service.crawl_progress import CrawlProgress
 from crawler.service.dashboard.server import Dashboard
@@ -95,8 +94,8 @@ def run_partitioned(arguments: argparse.Namespace, configuration: Configuration,
         outcome, stats = asyncio.run(_notified(directory, configuration, seeds, view, shown))
     if outcome.reason is Stop.FINISHED and not stats and not arguments.quiet:
         say(sys.stderr, "the crawl has ended: its partitions are in other directories")
-    # A manually added worker may have fetched the seeds, and may own all partitions that had them.
-    others = any(each["state"] == ELSEWHERE for each in stats.get("partitions", ())) or not stats
+    # A worker in another directory may have fetched the seeds, and may own all partitions that had them.
+    others = any(each["state"] in (ABSENT, ELSEWHERE) for each in stats.get("partitions", ())) or not stats
     seeds_fetched = outcome.seeds_fetched or stats.get("pages_fetched", 0) or others
     result = Result(outcome.reason, stats, None, int(seeds_fetched), outcome.last_seed_error)
     fail_on_limit = configuration.settings.crawl.fail_on_limit
@@ -284,7 +283,7 @@ def _plan(directory: Path, crawl: CrawlFile, engine: str, given: _Given, progres
 
 
 async def _watched(supervisor: Supervisor, progress: CrawlProgress, view: Progress | None, notices: Notices) -> Outcome:
-    """Keep the workers running while showing the crawl, and stop them in order on a signal."""
+    """Keep the workers running while showing the crawl, and stop them in an orderly way on a signal."""
     stop, loop = partial(supervisor.stop, Stop.INTERRUPTED), asyncio.get_running_loop()
     with view or contextlib.nullcontext():
         looking = asyncio.create_task(keep_reporting(partial(_look, progress, view, notices)))

@@ -40,9 +40,12 @@ from crawler.cli.options import FLAGS, add_flags, add_printing
 from crawler.cli.reporting import hooks_of, report_end, show_log, shown_run, trouble_text
 from crawler.cluster.agreement import (
     PRESENT_INTERVAL,
+    Tables,
     check_present,
     joined,
     keep_present,
+    keep_settings,
+    kept_settings,
     passed_on,
     settings_of_crawl,
     usable,
@@ -51,7 +54,6 @@ from crawler.cluster.drain_file import at_work, is_asked
 from crawler.cluster.member import Member
 from crawler.cluster.member_options import MemberResult
 from crawler.cluster.reach import Backoff
-from crawler.cluster.settings_file import Tables, keep_settings, kept_settings
 from crawler.cluster.stored_crawl import join_store, stored_crawl
 from crawler.cluster.time_left import TimeLeft
 from crawler.cluster.worker_channel import Channel, Ended, Failed, Halt, Instructions, Refusal, Reread, Said

@@ -11,6 +11,10 @@ Values stored under the name ``crawl``:
 Running workers keep restoring these values, because a carrier may lose everything. The settings of the process that
 started the crawl are authoritative; a worker restores the settings it received if the carrier has none. ``present``
 tells a joining worker whether others are running now: values left behind by ended workers are not binding.
+
+``DIR/settings.json`` has the settings that the carrier last gave a worker. If the carrier has lost them, and the
+process that started the crawl is not running to publish them again, the worker uses these, and restores them for
+others.
 """
 
 from __future__ import annotations
@@ -30,7 +34,7 @@ from msgspec.structs import replace
 from crawler import __version__
 from crawler.base import entropy
 from crawler.base.carrier.verbs import CRAWL, Carrier, CarrierError, CarrierRefusedError
-from crawler.base.disk import Disk
+from crawler.base.disk import Disk, replace_file
 from crawler.base.settings.load import as_tables
 from crawler.base.settings.parts import Settings
 from crawler.cluster.crawl_directory import (
@@ -41,11 +45,16 @@ from crawler.cluster.crawl_directory import (
     join_crawl,
     new_crawl,
 )
-from crawler.cluster.settings_file import Tables
 from crawler.job.bucket.ownership import read_here
+from crawler.job.checkpoint.envelope import EnvelopeError, encode_envelope, read_envelope
 from crawler.job.crawl_file import CrawlFile, decode_crawl, encode_crawl, holds_crawl, read_crawl_file
 from crawler.job.directory import JobError
 
+Tables = dict[str, dict[str, Any]]
+
+SETTINGS_FILE = "settings.json"  # in a worker's directory: an envelope that only its owner can read
+_MAGIC = "crawler-settings"
+_VERSION = 1
 IDENTITY, SETTINGS, PRESENT = "identity", "settings", "present"
 PRESENT_INTERVAL = 2.0  # seconds between two updates of ``present``
 MOST_APART = 60.0  # seconds of clock difference between two machines: host state is stored in wall-clock time
@@ -263,3 +272,24 @@ def usable(tables: Tables, *, needed: bool) -> Tables:
             "same configuration with --config"
         )
     return {table: dict(values) for table, values in tables.items() if table != _KEPT_BACK}
+
+
+def keep_settings(disk: Disk, directory: Path, tables: Tables) -> None:
+    """Write the settings, unless the file already holds the same. Raises JobError, OSError."""
+    if kept_settings(directory) != tables:
+        replace_file(disk, directory / SETTINGS_FILE, encode_envelope(_MAGIC, _VERSION, {"settings": tables}))
+
+
+def kept_settings(directory: Path) -> Tables | None:
+    """Return the stored settings; None if there are none. Raises JobError, OSError."""
+    path = directory / SETTINGS_FILE
+    try:
+        content = read_envelope(path, _MAGIC, _VERSION, str(path))
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except EnvelopeError as error:
+        raise JobError(str(error)) from error
+    match content:
+        case {"settings": dict(tables)} if all(isinstance(table, dict) for table in tables.values()):
+            return tables
+    raise JobError(f"{path}: not a crawl's settings")

@@ -23,13 +23,12 @@ from msgspec import Struct
 
 from crawler.base.carrier.verbs import CarrierError
 from crawler.base.clock import boot_time
-from crawler.cluster.reach import Reach
+from crawler.cluster.reach import Reach, together
 
 HELD = 10.0  # seconds that a claim lasts
 RENEWED = 3.0  # seconds between two renewals
 AGAIN = 0.5  # seconds until the next try after a failure
 ASKED = 5.0  # seconds after the start of a renewal during which requests may start
-_AT_ONCE = 16  # concurrent calls
 
 
 class Claim(Struct):
@@ -49,11 +48,6 @@ class Ownership:
         self._claims: dict[str, Claim] = {}
         self.changed: Callable[[str], None] = lambda _: None  # called with a name whose epoch changed or was lost
         self.renewed: Callable[[], None] = lambda: None
-
-    @property
-    def names(self) -> list[str]:
-        """The names held."""
-        return list(self._claims)
 
     def epoch(self, name: str) -> int | None:
         """Return the epoch in which the name is held; None if it is not held."""
@@ -104,10 +98,7 @@ class Ownership:
 
     async def renew(self) -> bool:
         """Renew all claims. Returns whether the carrier answered."""
-        names, answered = self.names, True
-        for start in range(0, len(names), _AT_ONCE):
-            answers = await asyncio.gather(*(self._renew(name) for name in names[start : start + _AT_ONCE]))
-            answered = answered and all(answers)
+        answered = all(await together(map(self._renew, list(self._claims))))
         if answered:
             self.renewed()
         return answered

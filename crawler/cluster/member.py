@@ -37,7 +37,7 @@ from crawler.cluster.reach import Backoff, Reach
 from crawler.cluster.receiver import Receiving
 from crawler.cluster.robots_coordinator import RobotsCoordinator
 from crawler.cluster.seats import SEEDED, Seated, Seats, share
-from crawler.cluster.sender import Lag, Sending
+from crawler.cluster.sender import Sending
 from crawler.cluster.step_aside import StepAside
 from crawler.cluster.tally import Tally
 from crawler.engine.lifecycle import Stop
@@ -96,7 +96,9 @@ class Member:
         self._rates = RateCoordinator(self._reach, seats, ownership, worker.rate, options.boottime)
         self._rates.change(settings.politeness.rate)
         opened = dict[int, OpenPartition]()
-        sending = Sending(self._reach, LinkBatchCodec(crawl.secret), opened, options.clock, self._look_at_claims)
+        codec = LinkBatchCodec(crawl.secret)
+        self._receiving = Receiving(self._reach, codec, opened, worker.context.turns, options.clock, self._heard)
+        sending = Sending(self._reach, codec, opened, options.clock, self._look_at_claims, self._receiving.take)
         quota = QuotaCoordinator(settings.crawl.max_pages, crawl.partitions, opened, sending.tell, Backoff())
         robots, tally = RobotsCoordinator(crawl.placement, opened, sending.tell), Tally(crawl.partitions)
         ends = EndWatch(self._reach, ownership, crawl.partitions, lambda: opened, self._ended)
@@ -134,11 +136,6 @@ class Member:
         """The worker that drives the runs."""
         return self._context.worker
 
-    @property
-    def lag(self) -> Lag:
-        """The rows and bytes that wait here for other partitions."""
-        return self._context.sending.lag()
-
     def stats(self) -> dict[str, Any]:
         """Return the pooled statistics of this member's partitions; empty if it has none."""
         return self._stats(self._context.open)
@@ -169,19 +166,11 @@ class Member:
     async def work(self) -> MemberResult:
         """See ``run_member``."""
         context, services = self._context, self._context.services
-        receiving = Receiving(
-            self._reach,
-            LinkBatchCodec(self._crawl.secret),
-            context.open,
-            context.worker.context.turns,
-            self._options.clock,
-            self._heard,
-        )
         try:
             async with asyncio.TaskGroup() as group:
                 group.create_task(context.worker.serve())
-                parts = [context.ownership.keep(), context.sending.keep(), receiving.keep(), services.quota.keep()]
-                parts += [self._rates.keep(), services.ends.watch(), self._check_claims(), self._keep_stored()]
+                parts = [context.ownership.keep(), context.sending.keep(), self._receiving.keep(), self._rates.keep()]
+                parts += [services.quota.keep(), services.ends.watch(), self._check_claims(), self._keep_stored()]
                 beside = [group.create_task(each) for each in parts]
                 beating = group.create_task(context.seats.keep())
                 await self._take_part(group)

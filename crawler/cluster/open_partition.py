@@ -15,6 +15,8 @@ from crawler.job.partition.inlet import Inlet
 from crawler.job.partition.link_batch_codec import Ack
 from crawler.job.partition.outbox import Outbox
 
+_PAUSE = 0.2  # seconds between two checks whether a disk has room
+
 
 class OpenPartition:
     """A partition and its run. Stream entries up to ``read_to`` are admitted. Once it ``is_closing``, no new write to
@@ -76,6 +78,13 @@ class OpenPartition:
         if self.is_closing or self.is_rising or self.durable != self.version or not self._settled():
             return False
         return self.run.is_idle or (self.run.is_spent and self.is_sent)
+
+    async def may_write(self) -> bool:
+        """Wait until a transaction may start. Returns False if no more may start."""
+        while self.job.blocked is not None and not self.is_closing:  # noqa: ASYNC110 - one of them
+            await asyncio.sleep(_PAUSE)
+        # No transaction may follow one that failed midway; that failure ends the process elsewhere.
+        return not self.is_closing and self.job.writer.whole
 
     def acknowledged(self, acks: Sequence[Ack], now: float) -> None:
         """Remove acknowledged rows from the outbox. Raises OSError."""

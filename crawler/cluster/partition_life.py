@@ -10,15 +10,16 @@ from functools import partial
 from pathlib import Path
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from crawler.base.carrier.verbs import CarrierError, StaleEpochError
+from crawler.base.clock import SteadyClock
 from crawler.base.disk import FULL, Expendable, no_room
 from crawler.base.settings.parts import Settings
 from crawler.cluster.claims import Ownership, name_of
 from crawler.cluster.end_watch import EndWatch
 from crawler.cluster.member_options import Crawl, MemberOptions, no_seeds
 from crawler.cluster.open_partition import OpenPartition
-from crawler.cluster.partition_opening import open_job
 from crawler.cluster.quota_coordinator import QuotaCoordinator
 from crawler.cluster.robots_coordinator import RobotsCoordinator
 from crawler.cluster.seats import SEEDED, Seats
@@ -30,9 +31,12 @@ from crawler.engine.membership import Membership
 from crawler.engine.run import Run
 from crawler.engine.worker import Worker
 from crawler.inspect.known_urls import open_known
+from crawler.job.crawl_file import check_none_gone, note_begun
 from crawler.job.directory import JobError, holds_job
 from crawler.job.job import Job
 from crawler.job.job_lock import lock_holder
+from crawler.job.partition.router import PartitionRouter
+from crawler.job.platform import new_line
 from crawler.job.run_settings import RUN, write_run
 from crawler.job.seeds_mark import seeds_are_read
 
@@ -300,3 +304,22 @@ class PartitionLife:
         if line not in self._shared.told:
             self._shared.told.add(line)
             self._shared.options.notice(line)
+
+
+def open_job(number: int, crawl: Crawl, settings: Settings, options: MemberOptions) -> Job:
+    """Open the job of a partition. Raises the same errors as ``Job``."""
+    is_stored = options.stored is not None  # missing files are restored from the store
+    if not is_stored:
+        check_none_gone(crawl.directory)
+    clock = options.clock
+    anchor = clock.anchor if isinstance(clock, SteadyClock) else None
+    platform = replace(options.platform, line=new_line() if is_stored else 0)
+    router = PartitionRouter(number, crawl.placement)
+    job = Job(crawl.partition(number), settings, clock(), platform, anchor, router)
+    try:
+        if not is_stored:
+            note_begun(job.disk, crawl.directory, number)
+    except BaseException:
+        job.close()
+        raise
+    return job

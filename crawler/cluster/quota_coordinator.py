@@ -9,6 +9,7 @@ know.
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from functools import partial
 
@@ -29,9 +30,10 @@ from crawler.job.partition.quota import (
 )
 
 BANK = 0  # the partition that stores the coordinator's state
-LOOK = 0.1  # seconds between two checks of the partitions' needs
+LOOK = 0.25  # seconds between two checks of the partitions' needs
 AGAIN = 2.0  # seconds after which an unanswered note is repeated
-AHEAD = 256  # pages that a partition requests at a time; it requests more when half are spent
+_LASTS = 10.0  # seconds at its pace for which a partition requests pages; it requests more when half are spent ...
+_LEAST, _MOST = 16, 2**16  # ... but this many at least and at most
 _IDLE = 3.0  # seconds without a URL after which a partition gives back its remaining pages ...
 _NEEDED = 0.5  # ... and if the coordinator has nothing left
 _OWN = b"allowance"  # the META key of a partition's own allowance
@@ -54,14 +56,24 @@ class _Account:
         self.told_at = 0.0
         self.is_answered = False  # the last wish
         self.idle_since: float | None = None  # when it ran out of URLs
+        self._pace = 0.0  # pages a second
+        self._paced = (-math.inf, 0)  # when that was measured, and the pages fetched by then
+
+    def measure(self, now: float) -> None:
+        """Measure the pace of the partition, each second or later."""
+        (at, before), fetched = self._paced, self.partition.job.counters.pages_fetched
+        if now >= at + 1.0:
+            self._pace = max((fetched - before) / (now - at), self._pace / 2)
+            self._paced = now, fetched
 
     def more(self) -> int:
         """Return how many pages beyond its allowance to request now."""
         counters, run = self.partition.job.counters, self.partition.run
         if run.life.reason is not None or not counters.pending:
             return 0
+        ahead = min(max(_LEAST, round(_LASTS * self._pace)), _MOST)
         left = self.quota.total - counters.pages_fetched
-        return AHEAD if left < len(run.under_way) + AHEAD // 2 else 0
+        return ahead if left < len(run.under_way) + ahead // 2 else 0
 
     def is_over_full(self, now: float) -> bool:
         """Return True if pages are allowed for which there have been no URLs for a while."""
@@ -200,6 +212,7 @@ class QuotaCoordinator:
             if is_new and not await self._store(partition, {_OWN: account.quota.allowance}, durable=True):
                 return
             partition.run.wake()
+        account.measure(now)
         quota = account.quota
         if (grant := account.grant) is not None:
             account.grant = None
@@ -226,8 +239,7 @@ class QuotaCoordinator:
         new, till.new = till.new, {}
         answers, changed = dict[int, Grant](), dict[bytes, Allowance]()
         for number in sorted({*new, *bank.granting}):
-            wish = new.get(number)
-            answers[number], is_new = bank.hear_again(number) if wish is None else bank.hear(number, wish)
+            answers[number], is_new = bank.hear(number, new.get(number))
             if is_new:
                 changed[_GRANTED + b"%d" % number] = answers[number].gives
         if changed and not await self._store(till.partition, changed, durable=True):
@@ -262,11 +274,11 @@ class QuotaCoordinator:
 
         job = partition.job
         async with partition.writing:
-            if not await self._has_room(partition):
+            if not await partition.may_write():
                 return False
             job.change_hosts(put)
             if durable:
-                if not await self._has_room(partition):
+                if not await partition.may_write():
                     return False
                 await job.sync()
             commits = job.writer.commits
@@ -274,9 +286,3 @@ class QuotaCoordinator:
             return True
         await job.promised(commits)
         return not partition.is_closing
-
-    async def _has_room(self, partition: OpenPartition) -> bool:
-        """Wait until a transaction of the partition may start. Returns False if no more transactions may start."""
-        while partition.job.blocked is not None and not partition.is_closing:  # noqa: ASYNC110 - one of them
-            await asyncio.sleep(LOOK)
-        return not partition.is_closing and partition.job.writer.whole

@@ -79,7 +79,7 @@ class RateCoordinator:
         if self._a_second is not None and self._seats.mine is not None:
             with contextlib.suppress(CarrierError):  # reported by ``reach``; the share runs out
                 await self._reach.call(self._reach.carrier.put(self._seats.mine, {RATE: b""}))
-        if CRAWL in self._ownership.names:
+        if self._ownership.epoch(CRAWL) is not None:
             await self._ownership.free(CRAWL)
 
     async def _look(self, a_second: float) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import TypeVar
 
 from msgspec import Struct
@@ -99,6 +99,16 @@ class Reach:
 
     def _lasted(self) -> str:
         return duration(self._boottime() - (self._lost_at or 0.0))
+
+
+async def together(calls: Iterable[Awaitable[T]]) -> list[T]:
+    """Return the results of calls made at once, which a carrier can answer together. Raises the first error, after all
+    have ended."""
+    answers = await asyncio.gather(*calls, return_exceptions=True)
+    for each in answers:
+        if isinstance(each, BaseException):
+            raise each
+    return [each for each in answers if not isinstance(each, BaseException)]
 
 
 class Backoff:

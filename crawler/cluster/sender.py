@@ -7,39 +7,31 @@ authoritative: an appended batch counts as in flight until its target acknowledg
 Batches not acknowledged in time are sent again, unless nothing was taken from the stream since the last time: then it
 has no reader, and would only grow.
 
-Each batch costs its receiver a transaction. The pause between two rounds therefore grows with the number of batches and
+What partitions of one process send each other does not leave it: it is delivered at the end of a round, together.
+
+Each batch costs its receiver work. The pause between two rounds therefore grows with the number of batches and
 acknowledgements that the last round sent: under load batches get fuller, not more numerous.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
-
-from msgspec import Struct
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 from crawler.base.carrier.verbs import START, CarrierError, StaleEpochError
 from crawler.base.disk import failpoint
 from crawler.cluster.claims import name_of
 from crawler.cluster.open_partition import OpenPartition
-from crawler.cluster.reach import Backoff, Reach
+from crawler.cluster.reach import Backoff, Reach, together
 from crawler.job.partition.link_batch_codec import Ack, LinkBatch, LinkBatchCodec, Note
 
 GATHER = 0.1  # seconds between two rounds: at least this ...
 GATHER_EACH = 0.004  # ... plus this for each batch and acknowledgement sent ...
 GATHER_MOST = 1.0  # ... and at most
 IN_FLIGHT = 4 * 2**20  # bytes of unacknowledged batches sent by this process
-_A_TURN = 256 * 1024  # bytes of batches in memory at a time
-_AT_ONCE = 16  # concurrent calls
+_A_ROUND = 256 * 1024  # bytes of new batches that a partition sends in a round
 
-
-class Lag(Struct, frozen=True):
-    """How far other partitions lag behind: the rows waiting for them, the bytes in flight to them, and the longest time
-    in seconds without progress."""
-
-    rows: int = 0
-    in_flight: int = 0
-    seconds: float = 0.0
+Deliver = Callable[[OpenPartition, Sequence[LinkBatch | Ack | Note]], Awaitable[bool]]
 
 
 class Sending:
@@ -52,13 +44,17 @@ class Sending:
         partitions: Mapping[int, OpenPartition],
         clock: Callable[[], float],
         replaced: Callable[[], None],
+        deliver: Deliver,
     ) -> None:
-        """``partitions``: the open partitions. ``replaced`` is called when a claim may have been lost."""
+        """``partitions``: the open partitions. ``replaced`` is called when a claim may have been lost; ``deliver``
+        gives a partition that is open here what others sent it."""
         self._reach = reach
         self._codec = codec
         self._partitions = partitions
         self._clock = clock
         self._replaced = replaced
+        self._deliver = deliver
+        self._here: dict[int, list[LinkBatch | Ack | Note]] = {}  # by target: to be delivered at the end of the round
         self._heads: dict[tuple[int, int], str] = {}  # by (sender, target): the stream's first entry at the last resend
         self._owed: dict[int, dict[int, Ack]] = {}  # by partition and sender: acknowledgements not yet sent
         self._sent = 0  # batches and acknowledgements since the last pause
@@ -70,11 +66,9 @@ class Sending:
             await asyncio.sleep(min(GATHER_MOST, max(GATHER, GATHER_EACH * self._sent)))
             self._sent = 0
             try:
-                for partition in list(self._partitions.values()):
-                    more = True
-                    while more:
-                        more = await self._send(partition)
-                        await asyncio.sleep(0)
+                # All at once, because a carrier takes concurrent calls together.
+                await together(map(self._send, self._partitions.values()))
+                await self._hand_over()
             except CarrierError:
                 await backoff.rest()
             else:
@@ -88,14 +82,7 @@ class Sending:
         async def to(target: int) -> None:
             await self._reach.call(append(name_of(target), name, epoch, []))
 
-        targets = partition.outbox.targets
-        for start in range(0, len(targets), _AT_ONCE):
-            some = targets[start : start + _AT_ONCE]
-            await asyncio.gather(*map(to, some))
-
-    async def acknowledge(self, partition: OpenPartition) -> None:
-        """Send acknowledgements for a partition. Those that cannot be sent now are sent later. Raises CarrierError."""
-        await self._say(partition, [])
+        await together(map(to, partition.outbox.targets))
 
     async def tell(self, partition: OpenPartition, target: int, message: bytes) -> None:
         """Send a note to another partition. It may be lost. Raises CarrierError."""
@@ -106,34 +93,28 @@ class Sending:
         self._owed.pop(partition.number, None)
         self._heads = {way: head for way, head in self._heads.items() if way[0] != partition.number}
 
-    def lag(self) -> Lag:
-        """Return the current lag."""
-        now = self._clock()
-        each = [partition.lag(now) for partition in self._partitions.values()]
-        return Lag(sum(rows for rows, _ in each), self._in_flight(), max((age for _, age in each), default=0.0))
-
     # -- one partition -----------------------------------------------------------------------------------------
 
     def _may_send(self, partition: OpenPartition) -> bool:
         still_open = self._partitions.get(partition.number) is partition
         return still_open and not partition.is_rising and partition.epoch > 0
 
-    async def _send(self, partition: OpenPartition) -> bool:
-        """Send some of a partition's due batches. Returns True if there may be more to send now."""
+    async def _send(self, partition: OpenPartition) -> None:
+        """Send some of a partition's due batches. Raises CarrierError."""
         if not self._may_send(partition):
-            return False
-        now, room = self._clock(), IN_FLIGHT - self._in_flight()
+            return
+        now, room = self._clock(), IN_FLIGHT - sum(each.outbox.in_flight for each in self._partitions.values())
         link_batches = await self._taken(partition, partition.outbox.due(now))
         if not self._may_send(partition):
-            return False  # closed meanwhile
+            return  # closed meanwhile
         if room > 0:
-            link_batches += partition.outbox.gather(now, min(room, _A_TURN))
-        return await self._say(partition, link_batches) and bool(link_batches) and room > _A_TURN
+            link_batches += partition.outbox.gather(now, min(room, _A_ROUND))
+        await self.acknowledge(partition, link_batches)
 
     async def _taken(self, partition: OpenPartition, link_batches: Sequence[LinkBatch]) -> list[LinkBatch]:
         """Return the batches, of those to be resent, whose targets are reading their streams. Raises CarrierError."""
         targets = {link_batch.target for link_batch in link_batches}
-        for target in sorted(targets):
+        for target in sorted(each for each in targets if not self._is_here(each)):
             name, way = name_of(target), (partition.number, target)
             found = (await self._reach.call(self._reach.carrier.read({name: START}, 1, 0.0))).get(name)
             if found and self._heads.get(way) == found[0].position:
@@ -141,28 +122,30 @@ class Sending:
             self._heads[way] = found[0].position if found else START
         return [link_batch for link_batch in link_batches if link_batch.target in targets]
 
-    async def _say(self, partition: OpenPartition, link_batches: Sequence[LinkBatch]) -> bool:
-        """Send the batches, and all acknowledgements that the partition owes. Returns True if it may still send. Raises
-        CarrierError."""
+    async def acknowledge(self, partition: OpenPartition, link_batches: Sequence[LinkBatch] = ()) -> None:
+        """Send all acknowledgements that the partition owes, and the batches. Acknowledgements that cannot be sent now
+        are sent later. Raises CarrierError."""
         owed = self._owed.setdefault(partition.number, {})
         if not self._may_send(partition):
-            return False
+            return
         owed.update({ack.sender: ack for ack in partition.job.due_acks()})
         by_target: dict[int, list[LinkBatch | Ack]] = {sender: [ack] for sender, ack in owed.items()}
         for link_batch in link_batches:
             by_target.setdefault(link_batch.target, []).append(link_batch)
-        for target, some in by_target.items():
-            if not await self._append(partition, target, some):
-                return False
+        sent = await together(self._append(partition, *each) for each in by_target.items())
+        for (target, some), is_sent in zip(by_target.items(), sent, strict=True):
             self._sent += len(some)
-            if owed.get(target) is some[0]:
+            if is_sent and owed.get(target) is some[0]:
                 del owed[target]
-        return True
 
     async def _append(self, partition: OpenPartition, target: int, what: Sequence[LinkBatch | Ack | Note]) -> bool:
-        """Append to the stream of a target. Returns True if the partition may still send. Raises CarrierError."""
+        """Append to the stream of a target that is open elsewhere. Returns True if the partition may still send. Raises
+        CarrierError."""
         if not self._may_send(partition):
             return False
+        if self._is_here(target):
+            self._here.setdefault(target, []).extend(what)
+            return True
         entries = [self._codec.encode(each) for each in what]
         try:
             append = self._reach.carrier.append
@@ -175,5 +158,13 @@ class Sending:
             failpoint("acks.appended")
         return True
 
-    def _in_flight(self) -> int:
-        return sum(partition.outbox.in_flight for partition in self._partitions.values())
+    def _is_here(self, target: int) -> bool:
+        partition = self._partitions.get(target)
+        return partition is not None and not partition.is_closing
+
+    async def _hand_over(self) -> None:
+        """Deliver what is for partitions that are open here. If one closes meanwhile, the senders send again."""
+        here, self._here = self._here, {}
+        for target, what in here.items():
+            if self._is_here(target):
+                await self._deliver(self._partitions[target], what)

@@ -21,6 +21,7 @@ from crawler.job.job import Job
 
 log = logging.getLogger("crawler")
 
+_AGAIN, _AGAIN_MOST = 1.0, 60.0  # seconds until a partition that could not be taken is tried again
 _BITS = 20  # bits of an epoch that count the owner's repeated claims
 
 
@@ -43,6 +44,7 @@ class StoredPartitions:
         self._beside = beside
         self._check = check
         self._is_away = False
+        self._refused: dict[int, tuple[float, float]] = {}  # by partition: when to try again, and the pause before that
         self._loose = set[int]()  # may be owned but are not written; others wait for their release
 
     @property
@@ -52,9 +54,11 @@ class StoredPartitions:
 
     async def take(self, number: int, directory: Path, *, begins: bool, lives: Callable[[str], bool]) -> int | None:
         """Become the owner of the partition, and restore it into the directory. Returns its epoch in the store; None if
-        it cannot be taken now. ``begins``, ``lives``: see ``Newcomer``. Raises BucketError, JobError, OSError, and the
-        errors of ``check``."""
-        keeping = self.keeping
+        it cannot be taken now. ``begins``, ``lives``: see ``Newcomer``. Raises JobError, OSError, and the errors of
+        ``check``."""
+        keeping, (again_at, pause) = self.keeping, self._refused.get(number, (0.0, _AGAIN))
+        if self._clock() < again_at:
+            return None
         self._loose.add(number)
         newcomer = Newcomer(keeping.log, self._disk, self._clock(), keeping.number, begins, self._check, lives)
         try:
@@ -63,8 +67,11 @@ class StoredPartitions:
             return None
         except (BucketDown, BucketError) as error:
             self._say_away(error)
+            if isinstance(error, BucketError):  # each try may put one more owner object
+                self._refused[number] = self._clock() + pause, min(2 * pause, _AGAIN_MOST)
             return None
         self._is_away = False
+        self._refused.pop(number, None)
         if holding is None:
             self._loose.discard(number)
             return None
@@ -75,8 +82,9 @@ class StoredPartitions:
         return int(holding.epoch)
 
     async def outlast(self, number: int, directory: Path, claimed: int) -> None:
-        """If the carrier has forgotten the owner's claim, wait until the owner can no longer rely on it: the partition
-        was ``claimed`` in an epoch below every owner's. Raises JobError, OSError."""
+        """If the carrier has forgotten the owner's claim, wait until the owner can no longer rely on it. The carrier
+        has forgotten it if ``claimed``, the epoch of the new claim, is below that of every owner. Raises JobError,
+        OSError."""
         if claimed > first_epoch(1):
             return
 

@@ -9,12 +9,12 @@ from contextlib import contextmanager
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from crawler.engine.fair_turns import Turns
 from crawler.engine.loop_lag import LoopLag
 from crawler.engine.outage_detector import OutageDetector
 from crawler.engine.reading import Reading
 from crawler.engine.rendering.renderer import Renderer
 from crawler.engine.slots import Slots
-from crawler.engine.turns import Turns
 from crawler.engine.user_code import UserCode
 from crawler.frontier.frontier import Frontier
 from crawler.frontier.lease import Lease

@@ -24,7 +24,7 @@ from crawler.base.settings.parts import HOPS_MOST, Settings
 from crawler.engine.reading import Reading, Unreadable
 from crawler.engine.seeds import why_no_url
 from crawler.frontier.entry import Entry
-from crawler.frontier.signals import Stated
+from crawler.frontier.sitemap_dates import Stated
 from crawler.frontier.traps.copies import Content, Copies
 from crawler.frontier.traps.ids import Sight
 from crawler.frontier.traps.soft404 import Judgement, PageKind, Soft404

@@ -26,7 +26,7 @@ from crawler.job.job import Job
 from crawler.job.markdown_files import DIRECTORY, derive_own
 from crawler.job.output import lines_of, record_of
 from crawler.job.records import JournalError, Outcome, Part, visit_name
-from crawler.url.refusal.own_rules import Rule
+from crawler.url.refusal.forbidden_targets import Rule
 from crawler.web.extract.page_text import About, Forms
 from crawler.web.extract.text_pool import EXTRACTORS, TextLimits, TextPool, default_processes
 from crawler.web.fetch import is_html

@@ -10,7 +10,7 @@ from functools import partial
 
 from crawler.base.disk import PASSING, Expendable
 from crawler.engine.discover import Discovery
-from crawler.engine.turns import Turns
+from crawler.engine.fair_turns import Turns
 from crawler.job.checkpoint.envelope import EnvelopeError
 from crawler.job.found import Found
 from crawler.job.inbox import Answer, Inbox, UrlBatch

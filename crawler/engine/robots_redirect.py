@@ -20,11 +20,11 @@ from crawler.frontier.host_closed import HostClosed
 from crawler.frontier.lease import Lease
 from crawler.frontier.limits import slow_slots
 from crawler.job.job import Job
-from crawler.url.refusal.own_rules import refusal_of_href
+from crawler.url.refusal.forbidden_targets import refusal_of_href
 from crawler.url.robots.parse import MAX_BYTES, robots_url, unreachable
 from crawler.url.scope.store_choice import StoreChoice
 from crawler.web.fetch import Failure, FailureKind, Followed, NotNow, Response, ask_robots
-from crawler.web.fetch.robots_cache import TTL, RobotsCache, encode_robots
+from crawler.web.fetch.robots_answers import TTL, RobotsCache, encode_robots
 from crawler.web.fetch.robots_fetch import followed
 
 LICENSES_MOST = 32  # of other hosts that are kept in memory

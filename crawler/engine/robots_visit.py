@@ -30,10 +30,10 @@ from crawler.job.records import Kept
 from crawler.job.verdict import RobotsAnswer
 from crawler.url.consent.statements import Stated
 from crawler.url.consent.terms import TDMREP, Rules, TermsFile, read_terms
-from crawler.url.refusal.own_rules import Refusal
+from crawler.url.refusal.forbidden_targets import Refusal
 from crawler.url.robots.parse import RobotsRules, robots_for_status, robots_url
 from crawler.web.fetch import Failure, FailureKind, Followed, NotNow, Response, RobotsResult, fetch_robots
-from crawler.web.fetch.robots_cache import NoRobots, Robots, RobotsCache, RobotsRefusal, encode_robots, usable_part
+from crawler.web.fetch.robots_answers import NoRobots, Robots, RobotsCache, RobotsRefusal, encode_robots, usable_part
 from crawler.web.fetch.robots_fetch import locate
 
 REFUSED_FOR = 60.0  # seconds; the lifetime of a looked-up address

@@ -35,7 +35,7 @@ from crawler.url.consent.statements import (
     refusal,
     stricter,
 )
-from crawler.url.refusal.own_rules import Refusal
+from crawler.url.refusal.forbidden_targets import Refusal
 from crawler.url.robots.directives import directives, forbids_links
 from crawler.url.robots.parse import product_token
 from crawler.url.scope.store_choice import StoreChoice
@@ -46,7 +46,7 @@ from crawler.web.links.encoding import encoding_name
 from crawler.web.links.extract import PageLinks
 from crawler.web.links.headers import FEED, MARKDOWN, header_links, license_in
 from crawler.web.links.refresh import Refresh, parse_refresh
-from crawler.web.links.scripted import signs_of
+from crawler.web.links.script_signs import signs_of
 
 PRECONDITION_FAILED = 412
 UNASKED = "not modified, by an answer to a request without a condition"
@@ -242,8 +242,8 @@ class Understanding:
             record.license = record.license or _terms(record.entry.href, license)
 
     def refusal(self, record: PageRecord) -> Refusal | None:
-        """Return the reason why the page may not be used for the crawl's purpose, if it has one. A 304 need not repeat
-        the statements of the page."""
+        """Return why the page may not be used for the crawl's purpose; None if it may, or if the crawl has no stated
+        purpose. A 304 need not repeat the statements of the page."""
         purpose = self._purpose
         if record.status == NOT_MODIFIED and purpose.unstated != "allow":
             purpose = replace(purpose, unstated="allow")

@@ -30,10 +30,10 @@ from crawler.base.settings.sites import Sites
 from crawler.engine.archiving import Archive
 from crawler.engine.context import Context
 from crawler.engine.discover import Discovery, listed_depth, some_of, together
-from crawler.engine.handing_over import OwnCode
 from crawler.engine.judge import as_not_found, by_text, judge, partial_answer
 from crawler.engine.keepers import BodyKeeper, Keepers
 from crawler.engine.on_disk import OnDisk
+from crawler.engine.page_delivery import OwnCode
 from crawler.engine.page_handler import Withdrawn
 from crawler.engine.page_reader import PageReader
 from crawler.engine.reading import Unreadable
@@ -56,7 +56,7 @@ from crawler.job.records import Kept, Outcome, PageRecord, url_kind
 from crawler.job.revisit import NOT_MODIFIED
 from crawler.job.verdict import NOT_REQUESTED, Draft, Throttled, TryAgain, Verdict, barred, unread
 from crawler.url.consent.statements import stricter
-from crawler.url.refusal.own_rules import Refusal
+from crawler.url.refusal.forbidden_targets import Refusal
 from crawler.url.scope.boundary import Outside
 from crawler.url.scope.bounds import NOTHING_LEFT_OUT, LeftOut, Limit
 from crawler.url.urls.canonicaliser import Canonical

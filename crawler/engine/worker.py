@@ -17,6 +17,7 @@ from math import inf
 from crawler.base.figures import size
 from crawler.base.settings.parts import Settings
 from crawler.engine.context import Capacity, Context
+from crawler.engine.fair_turns import Turns
 from crawler.engine.lifecycle import Stop
 from crawler.engine.loop_lag import LoopLag
 from crawler.engine.outage_detector import OutageDetector, Surroundings, connects
@@ -27,7 +28,6 @@ from crawler.engine.rendering.renderer import Renderer
 from crawler.engine.run import Run
 from crawler.engine.run_schedule import RunSchedule
 from crawler.engine.slots import Slots
-from crawler.engine.turns import Turns
 from crawler.frontier.lease import Lease
 from crawler.web.extract.text_pool import EXTRACTORS, TextLimits, TextPool, Texts
 from crawler.web.fetch import Fetches

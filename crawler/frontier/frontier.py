@@ -51,7 +51,7 @@ from crawler.frontier.serving import AT_ONCE, Bar, Serving
 from crawler.frontier.states import CLOSED, INSIDE, OUTSIDE
 from crawler.frontier.watchdog import Watchdog
 from crawler.frontier.workbench import Workbench
-from crawler.url.refusal.own_rules import Refusal
+from crawler.url.refusal.forbidden_targets import Refusal
 
 _ALWAYS = float("inf")
 _LOOK = 1.0  # seconds between two checks of a host whose domain may have used up its budget
@@ -98,7 +98,7 @@ class Frontier:
         self.queued = self._workbench.load()
 
     def resume(self) -> None:
-        """Make every host wait its gap first.
+        """Make every host wait out its gap before its first request.
 
         This includes unknown hosts: an earlier run may have requested them and lost its writes.
         """

@@ -16,7 +16,7 @@ from msgspec import Struct
 from crawler.base.settings.parts import BudgetSettings
 from crawler.frontier.host import DomainTally, Host
 from crawler.frontier.request_outcome import FailureClass
-from crawler.url.refusal.own_rules import Refusal, Rule
+from crawler.url.refusal.forbidden_targets import Refusal, Rule
 from crawler.url.urls.domain import registrable_domain
 
 

@@ -21,7 +21,7 @@ from crawler.base.kv import Batch, Family, Reader
 from crawler.base.settings.parts import RecrawlSettings
 from crawler.frontier.entry import Entry, QueueOf, queue_of
 from crawler.frontier.page import Answer, Page, PageError, first_interval, milliseconds, pack_page, unpack_page, visited
-from crawler.frontier.signals import Statements, Trust, hear
+from crawler.frontier.sitemap_dates import Statements, Trust, hear
 from crawler.frontier.visit_times import VisitTimes
 
 GONE_AFTER = 3  # consecutive 404 or 410 responses after which a page is not visited again

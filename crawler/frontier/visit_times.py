@@ -1,7 +1,7 @@
 """The time of a page's next visit: from its change rate, the budget, and the signals of its site.
 
-The estimates are in ``change_rate``, the budget in ``visit_value``, the signals in ``signals``. META holds the budget's
-threshold and a record for each host that dates its pages.
+The estimates are in ``change_rate``, the budget in ``visit_value``, the signals in ``sitemap_dates``. META holds the
+budget's threshold and a record for each host that dates its pages.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from crawler.base.kv import Batch, Family, Reader
 from crawler.base.settings.parts import RecrawlSettings
 from crawler.frontier.page import HASTENED, SIGNALLED, Page
 from crawler.frontier.recrawl.visit_value import Budget
-from crawler.frontier.signals import LEAST, Trust, apparent_age, in_silence, pack_trust, trust_key, unpack_trust
+from crawler.frontier.sitemap_dates import LEAST, Trust, apparent_age, in_silence, pack_trust, trust_key, unpack_trust
 
 _THRESHOLD = b"recrawl-threshold"
 _DOUBLE = struct.Struct("<d")

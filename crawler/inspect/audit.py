@@ -27,7 +27,7 @@ from crawler.job.event_log import seconds_held
 from crawler.job.history_file import read_history
 from crawler.url.robots.parse import product_token, target_of
 from crawler.url.urls.host_key import host_key
-from crawler.web.fetch.robots_cache import Robots, RobotsCache
+from crawler.web.fetch.robots_answers import Robots, RobotsCache
 
 _CLOCK = 1.0  # seconds by which times may be wrong
 # The common and the combined format, also with the virtual host in front.

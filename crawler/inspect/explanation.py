@@ -49,7 +49,7 @@ from crawler.url.scope.priority_rules import PriorityRules
 from crawler.url.urls.canonicaliser import Canonical, Canonicaliser
 from crawler.url.urls.host_key import host_key
 from crawler.url.urls.whatwg import Rejected
-from crawler.web.fetch.robots_cache import RobotsCache
+from crawler.web.fetch.robots_answers import RobotsCache
 
 QUEUE_SEARCHED = 1_000_000  # entries of a host's queue that are searched for a URL
 _AS_HELD = 0.002  # seconds: a retry that waits as long as its held host is due in the same millisecond

@@ -85,7 +85,7 @@ class HostStates:
             await asyncio.sleep(INTERVAL)
 
     def settle(self) -> None:
-        """Count all hosts now, unless there are too many: the crawl has ended."""
+        """Count all hosts now that the crawl has ended, unless there are too many."""
         if self._frontier.hosts <= SETTLED_MOST:
             found = self._nothing()
             self._look(b"", SETTLED_MOST, found)

@@ -30,7 +30,7 @@ from crawler.job.records import DIGEST_SIZE, Outcome, PageRecord, encode_admitte
 from crawler.job.transaction import Transaction
 from crawler.seen.exact.ledger import Ledger
 from crawler.seen.filters import CannotForgetError, SeenSet
-from crawler.url.refusal.own_rules import Refusal, Rule
+from crawler.url.refusal.forbidden_targets import Refusal, Rule
 from crawler.url.scope.priority_rules import PriorityRules
 from crawler.url.urls.canonicaliser import Canonical
 

@@ -134,7 +134,7 @@ def check_vacant(directory: Path, own: Collection[str] = ()) -> None:
 
 def make_directory(directory: Path, disk: Disk) -> None:
     """Create the directory and its missing parents, and make their names durable. Raises JobError if the path is
-    unusable, OSError."""
+    unusable, and OSError for other errors."""
     above = [parent for parent in directory.absolute().parents if not parent.exists()]
     try:
         make_private_directory(directory, parents=True, exist_ok=True)

@@ -12,7 +12,7 @@ from crawler.base.kv import Batch
 from crawler.base.settings.parts import CLASSES, LEAF
 from crawler.frontier.entry import Entry
 from crawler.frontier.order import Place
-from crawler.frontier.signals import Stated
+from crawler.frontier.sitemap_dates import Stated
 from crawler.url.scope.boundary import Outside
 from crawler.url.urls.canonicaliser import Canonical
 from crawler.web.extract.edges import Edge

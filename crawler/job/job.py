@@ -55,6 +55,7 @@ from crawler.job.partition.router import PartitionRouter
 from crawler.job.platform import Platform
 from crawler.job.receiving import (
     EPOCH,
+    Content,
     Receipt,
     check_crawl_of,
     decode_epoch,
@@ -87,7 +88,7 @@ from crawler.job.recovery import (
     restore_seen,
     stored_counters,
 )
-from crawler.job.returning import Returning
+from crawler.job.requeue import Returning
 from crawler.job.revisit import Revisiting
 from crawler.job.scope_state import Scopes
 from crawler.job.seen_compaction import Compaction
@@ -100,7 +101,7 @@ from crawler.job.transaction import RecordSink, Transaction, TransactionWriter
 from crawler.job.verdict import Draft, RobotsAnswer, Throttled
 from crawler.seen.exact.ledger import Ledger
 from crawler.seen.filters import SeenSet
-from crawler.url.refusal.own_rules import Refusal
+from crawler.url.refusal.forbidden_targets import Refusal
 from crawler.url.scope.modes import Scope
 from crawler.url.scope.priority_rules import PriorityRules
 from crawler.url.urls.canonicaliser import Canonical
@@ -509,31 +510,38 @@ class Job:
         await self.sync()
         partition.outbox.renumber(epoch)
 
-    def receive(self, link_batch: LinkBatch, now: float) -> Receipt:
-        """Admit a batch from another partition, in one transaction, if it is the next batch of that partition. Raises
+    def receive(self, link_batches: Sequence[LinkBatch], now: float) -> list[Receipt]:
+        """Admit batches from other partitions in one transaction, each if it is the next batch of its sender. Raises
         OSError."""
-        partition = self._as_partition()
-        verdict = partition.inlet.judge(link_batch)
-        content = read_content(link_batch, now) if verdict is Verdict.ADMITTED else Receipt(verdict)
-        if isinstance(content, Receipt):
-            return content
+        inlet, receipts = self._as_partition().inlet, list[Receipt]()
+        with contextlib.ExitStack() as stack:
+            transaction: Transaction | None = None
+            for link_batch in link_batches:
+                verdict = inlet.judge(link_batch)
+                content = read_content(link_batch, now) if verdict is Verdict.ADMITTED else Receipt(verdict)
+                if isinstance(content, Content):
+                    transaction = transaction or stack.enter_context(self.writer)
+                    inlet.admitted(link_batch, transaction.batch, self.writer.commits + 1)
+                    content = self._receive(content, transaction, now)
+                receipts.append(content)
+        return receipts
+
+    def _receive(self, content: Content, transaction: Transaction, now: float) -> Receipt:
         doubted: list[Found] = []
         new = 0
-        with self.writer as transaction:
-            for widened in content.widened:
-                for href in widened.hrefs:
-                    self._scopes.hear(href)
-                self._scopes.hear_entries(widened.mode, widened.entries)
-            for found in content.found:
-                if is_named(found) and (known := self.called_seen(found.urls)):
-                    doubted.append(found._replace(urls=known))
-                if found.copy is None:
-                    new += self._admit(found, transaction)
-                    self._admission.dropped.pop(found.via, None)  # another partition has the page
-                else:
-                    self._admission.leave_out(found.urls, found.copy, transaction, now)
-            partition.inlet.admitted(link_batch, transaction.batch, self.writer.commits + 1)
-        return Receipt(verdict, new, doubted)
+        for widened in content.widened:
+            for href in widened.hrefs:
+                self._scopes.hear(href)
+            self._scopes.hear_entries(widened.mode, widened.entries)
+        for found in content.found:
+            if is_named(found) and (known := self.called_seen(found.urls)):
+                doubted.append(found._replace(urls=known))
+            if found.copy is None:
+                new += self._admit(found, transaction)
+                self._admission.dropped.pop(found.via, None)  # another partition has the page
+            else:
+                self._admission.leave_out(found.urls, found.copy, transaction, now)
+        return Receipt(Verdict.ADMITTED, new, doubted)
 
     def due_acks(self) -> list[Ack]:
         """Return acknowledgements, once each, of batches that arrived again or have become durable, also in the store

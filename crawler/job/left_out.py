@@ -35,7 +35,14 @@ from crawler.job.metrics.catalogue import Counters
 from crawler.job.records import PageRecord, count_in, url_kind
 from crawler.url.consent.statements import refusal as consent_refusal
 from crawler.url.consent.statements import stated_in
-from crawler.url.refusal.own_rules import Permits, Refusal, Rule, refusal_of, refusal_of_address, refusal_of_port
+from crawler.url.refusal.forbidden_targets import (
+    Permits,
+    Refusal,
+    Rule,
+    refusal_of,
+    refusal_of_address,
+    refusal_of_port,
+)
 from crawler.url.scope.bounds import Bounds, LeftOut, Lifted, Limit
 
 ROWS = 256  # rows read in one transaction

@@ -27,7 +27,7 @@ from crawler.frontier.request_outcome import HostResult
 from crawler.frontier.traps.copies import Content
 from crawler.job.metrics.catalogue import URL_KINDS, Counters
 from crawler.url.consent.statements import NOTHING_STATED, Stated, as_words
-from crawler.url.refusal.own_rules import Refusal, Rule
+from crawler.url.refusal.forbidden_targets import Refusal, Rule
 from crawler.url.scope.boundary import Outside
 from crawler.url.scope.bounds import Limit
 
@@ -172,7 +172,7 @@ _RENDERED = ("rendered", "engine", "engine_ms", "rendered_for")  # names in a re
 def encode_page(record: PageRecord, kept: Sequence[Position] = (), body: Body | None = None) -> bytes:
     """Return the record as a line of ``pages.jsonl``, including its line feed. ``kept`` are the positions of the page's
     parts in the other outputs. ``body`` has a file of its own."""
-    entry = record.entry
+    entry, content, consent = record.entry, record.content, record.consent
     row: dict[str, Any] = {
         "url": entry.href,
         "status": record.status,
@@ -185,25 +185,9 @@ def encode_page(record: PageRecord, kept: Sequence[Position] = (), body: Body | 
         "bytes": record.size,
         "links": record.links,
     }
-    row |= _known(_of_page(record))
     if record.visit > 1:
         row |= {"visit": record.visit, "changed": record.changed}
-    row |= _known(_of_visit(record))
-    if body is not None:
-        row |= _known({"body": body_name(body.digest), "body_cut": body.cut})
-    row |= _known(_of_code(record))
-    if kept:
-        row["kept"] = {_name(at): (file_in_output(at.file), at.end - at.length, at.length, at.crc) for at in kept}
-    return _in_ascii(row) + b"\n"
-
-
-def _known(fields: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in fields.items() if value is not None}
-
-
-def _of_page(record: PageRecord) -> dict[str, Any]:
-    entry, content, consent = record.entry, record.content, record.consent
-    return {
+    known = {
         "location": record.location,
         "links_cut": record.links_cut or None,
         "truncated": record.truncated,
@@ -219,26 +203,22 @@ def _of_page(record: PageRecord) -> dict[str, Any]:
         "probe": entry.probe or None,
         "embedded": entry.reach == LEAF or None,
         "hops_outside": None if entry.reach in (0, LEAF) else entry.reach,
-    }
-
-
-def _of_visit(record: PageRecord) -> dict[str, Any]:
-    return {
         "gone": record.gone or None,
         **record.profile._asdict(),
         **record.exchanged._asdict(),
         "price": record.price,
         **dict(zip(_RENDERED, record.rendered or (), strict=False)),
-    }
-
-
-def _of_code(record: PageRecord) -> dict[str, Any]:
-    return {
+        "body": None if body is None else body_name(body.digest),
+        "body_cut": None if body is None else body.cut,
         "score": None if record.score is None else round(record.score, 6),
         "id": record.id,
         "data": record.data,
         "data_error": record.data_error,
     }
+    row |= {name: value for name, value in known.items() if value is not None}
+    if kept:
+        row["kept"] = {_name(at): (file_in_output(at.file), at.end - at.length, at.length, at.crc) for at in kept}
+    return _in_ascii(row) + b"\n"
 
 
 def _in_ascii(row: Mapping[str, Any]) -> bytes:

@@ -57,7 +57,7 @@ from crawler.job.records import (
 from crawler.job.transaction import OUTPUT_ENDS, TransactionWriter
 from crawler.seen.exact.seen import load_seen, make_seen
 from crawler.seen.filters import FilterError, KeyHash, SeenSet
-from crawler.url.refusal.own_rules import Rule
+from crawler.url.refusal.forbidden_targets import Rule
 
 COUNTERS = b"counters"
 OUTPUT_END = b"output-end"
@@ -402,8 +402,8 @@ def trim_finished(store: Reader, writer: TransactionWriter, sequence: int) -> No
 
 
 class Requeue(Struct, frozen=True):
-    """The state into which finished URLs with lost records are requeued. ``body_sizes`` counts the bodies that
-    remain."""
+    """The state that is updated when finished URLs whose records were lost are requeued. ``body_sizes`` counts the
+    bodies that remain."""
 
     store: Store
     frontier: Frontier

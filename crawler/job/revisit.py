@@ -17,7 +17,7 @@ from crawler.frontier.entry import Entry
 from crawler.frontier.frontier import Frontier
 from crawler.frontier.page import Answer, Page
 from crawler.frontier.revisits import QUEUED_MAX, Revisits
-from crawler.frontier.signals import Statements
+from crawler.frontier.sitemap_dates import Statements
 from crawler.job.left_out import LeftOutRows
 from crawler.job.metrics.catalogue import Counters
 from crawler.job.records import Outcome, PageRecord, count_url, url_kind

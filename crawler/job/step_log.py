@@ -24,8 +24,8 @@ ROOM = 128 * 2**20  # bytes that all logs of a process may keep before a log abo
 
 
 class StepRoom:
-    """The memory shared by the logs of a process. A single page may fill the limit of a log, and several large pages
-    may arrive at once: then a log may exceed its own limit as long as the others leave room."""
+    """The memory shared by the logs of a process. A single page may use up a log's limit, and several large pages may
+    arrive at once, so a log may exceed its own limit as long as the others leave room."""
 
     def __init__(self, most: int = ROOM) -> None:
         self._most = most

@@ -20,13 +20,13 @@ from crawler.frontier.traps.soft404 import Lesson
 from crawler.job.found import NO_LINKS, Found, Outlinks
 from crawler.job.records import NO_PROFILE, Kept, Outcome, PageRecord
 from crawler.url.consent.statements import NOTHING_STATED, Stated
-from crawler.url.refusal.own_rules import Refusal
+from crawler.url.refusal.forbidden_targets import Refusal
 from crawler.url.scope.bounds import LeftOut
 from crawler.url.urls.canonicaliser import Canonical
 from crawler.web.links.refresh import Refresh
 
 if TYPE_CHECKING:
-    from crawler.frontier.rendering.paying import Paid
+    from crawler.frontier.rendering.rendering_odds import Paid
     from crawler.web.browser.rendered import NotRendered, Rendered
     from crawler.web.fetch import RawExchange, Response  # not loaded by programs that only queue URLs
 

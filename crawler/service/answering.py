@@ -49,7 +49,7 @@ EVERY = 5.0  # minimum seconds between two reports of a partition
 _AT_ONCE = 2  # reports per second
 _LOOK = 1.0  # seconds between two checks for a question
 _REST = 9  # rest after a question, in durations of that question
-_PATIENCE = 4.0  # timeout in seconds for a call of the carrier
+_PATIENCE = 4.0  # timeout in seconds for a call to the carrier
 _LAST = 10.0  # seconds for the last reports when the worker ends; they stop after the first failed call
 
 

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from crawler.base.figures import counted, probability
-from crawler.frontier.rendering.paying import Why
+from crawler.frontier.rendering.rendering_odds import Why
 from crawler.inspect.explanation import (
     Explanation,
     LedgerAnswer,

@@ -17,7 +17,7 @@ from crawler.inspect.host_settings import host_settings
 from crawler.inspect.host_table import table_row
 from crawler.inspect.job_reader import queue
 from crawler.job.output.reverse_reader import decoded, lines_backwards
-from crawler.web.fetch.robots_cache import RobotsCache
+from crawler.web.fetch.robots_answers import RobotsCache
 
 _QUEUE_SHOWN = 50
 _RECENT_SHOWN = 20

@@ -86,6 +86,7 @@ def test_while_the_crawl_runs(tmp_path: Path) -> None:
             stats, hosts = (json.loads(looked(crawl, tmp_path, word, "--json")) for word in ("stats", "hosts"))
             shown = looked(crawl, tmp_path, "tail", "--all")
             assert shown.splitlines() == (job / "pages.jsonl").read_text().splitlines()[: len(shown.splitlines())]
+            assert stats["state"] == "running"
             assert stats["outputs"]["pages"]["bytes"] == len(shown.encode())
             assert hosts["hosts"][0]["fetched"] == len(shown.splitlines())
             assert listed(crawl.store) == before

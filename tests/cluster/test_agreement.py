@@ -37,13 +37,14 @@ from crawler.cluster.agreement import (
     Present,
     check_present,
     joined,
+    keep_settings,
+    kept_settings,
     passed_on,
     settings_of_crawl,
     shared_settings,
     shared_tables,
 )
 from crawler.cluster.crawl_directory import new_crawl
-from crawler.cluster.settings_file import keep_settings, kept_settings
 from crawler.job.bucket.ownership import Here, write_here
 from crawler.job.crawl_file import CrawlFile, encode_crawl, read_crawl_file
 from crawler.job.directory import JobError

@@ -184,3 +184,24 @@ def test_a_claim_that_was_forgotten_when_a_machine_joins_holds_until_its_owner_k
 
     crawl.live(test)
     check(crawl, again=4)
+
+
+def test_a_partition_whose_log_was_removed_is_tried_less_and_less_often(tmp_path: Path) -> None:
+    crawl = crawling(tmp_path)
+    assert crawl.bucket is not None
+    held = crawl.bucket.held
+
+    async def test(crawl: Crawling) -> None:
+        first = crawl.begin("a", home="a")
+        await until(lambda: len(crawl.asked) > 20)
+        await first.kill()
+        shutil.rmtree(tmp_path / "a")
+        for key in sorted(key for key in held if key.startswith("log/"))[:-1]:
+            del held[key]
+        second = crawl.begin("b", home="b")
+        await asyncio.sleep(120.0)
+        owners = [key for key in held if key.startswith("owner/") and not key.endswith("-released")]
+        assert 2 * PARTITIONS <= len(owners) <= 10 * PARTITIONS
+        await second.stop()
+
+    crawl.live(test)

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from crawler.base.settings.parts import FetchSettings, RobotsSettings
 from crawler.engine.lifecycle import Stop
-from crawler.url.refusal.own_rules import Permits, refusal_of_address
+from crawler.url.refusal.forbidden_targets import Permits, refusal_of_address
 from crawler.web.fetch import Failure
 from crawler.web.fetch.simulated import redirect
 from tests.jobs import rows, verify

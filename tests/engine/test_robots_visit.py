@@ -12,8 +12,8 @@ from msgspec.structs import replace
 from crawler.base.kv import Family
 from crawler.base.settings.parts import PolitenessSettings, RobotsSettings
 from crawler.engine.lifecycle import Stop
-from crawler.web.fetch import Failure, FailureKind, Response, robots_cache
-from crawler.web.fetch.robots_cache import GoodCopy, RobotsCache, encode_robots
+from crawler.web.fetch import Failure, FailureKind, Response, robots_answers
+from crawler.web.fetch.robots_answers import GoodCopy, RobotsCache, encode_robots
 from crawler.web.fetch.simulated import page
 from tests.laboratory import SETTINGS, Laboratory, links
 
@@ -45,7 +45,7 @@ class Says:
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in {"TTL": 30.0, "UNREACHABLE_TTL": 20.0}.items():
-        monkeypatch.setattr(robots_cache, name, value)
+        monkeypatch.setattr(robots_answers, name, value)
     for place in ("frontier.politeness.JITTER", "engine.robots_visit.JITTER", "frontier.retries._JITTER"):
         monkeypatch.setattr(f"crawler.{place}", 0.0)
 
@@ -99,7 +99,7 @@ def test_the_copy_is_there_in_the_next_run_too(tmp_path: Path) -> None:
 
 
 def test_a_copy_that_is_too_old_is_dropped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(robots_cache, "LAST_GOOD_TTL", 60.0)
+    monkeypatch.setattr(robots_answers, "LAST_GOOD_TTL", 60.0)
     lab = laboratory(tmp_path, page(RULES), page("", status=500))
     assert lab.run(A) is Stop.FINISHED
     found = outcomes(lab)

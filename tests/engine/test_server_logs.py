@@ -159,7 +159,7 @@ def test_robots_txt_that_may_be_used_for_no_time_still_brings_pages(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its time is over before any host has its second turn."""
-    monkeypatch.setattr("crawler.web.fetch.robots_cache.TTL", 0.001)
+    monkeypatch.setattr("crawler.web.fetch.robots_answers.TTL", 0.001)
     web, names = Web(small_sites(3)), hosts(20)
     politeness = {"delay": 0.01}
     ended = web.crawl(

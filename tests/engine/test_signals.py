@@ -15,7 +15,7 @@ from crawler.base.kv import Family
 from crawler.base.settings.parts import RecrawlSettings
 from crawler.engine.lifecycle import Stop
 from crawler.frontier.page import unpack_page
-from crawler.frontier.signals import LEAST, Trust, trust_key, unpack_trust
+from crawler.frontier.sitemap_dates import LEAST, Trust, trust_key, unpack_trust
 from crawler.job.records import decode_counters
 from crawler.web.fetch import Response
 from crawler.web.fetch.simulated import Answer, page

@@ -30,7 +30,7 @@ from crawler.job.records import Done, Outcome, encode_counters, encode_done
 from crawler.job.store.rocks import RocksStore, database_options
 from crawler.seen.exact.ledger import LedgerCounts
 from crawler.seen.filters import segment_format
-from crawler.web.fetch.robots_cache import GoodCopy, encode_robots
+from crawler.web.fetch.robots_answers import GoodCopy, encode_robots
 from crawler.web.fetch.simulated import page
 from tests.program import crawler
 

@@ -23,7 +23,7 @@ from crawler.job.job import Job
 from crawler.job.left_out import ROWS, LeftOutError, LimitRow, OwnRules, decode_row
 from crawler.job.platform import Platform
 from crawler.job.recovery import stored_counters
-from crawler.url.refusal.own_rules import Rule, refusal_of
+from crawler.url.refusal.forbidden_targets import Rule, refusal_of
 from crawler.url.urls.canonicaliser import canonicalise
 from tests.durability.power import Inline
 from tests.jobs import findings, rows, store_of, verify

@@ -37,7 +37,7 @@ from crawler.job.records import (
     sequence_key,
     time_label,
 )
-from crawler.url.refusal.own_rules import Rule
+from crawler.url.refusal.forbidden_targets import Rule
 from crawler.url.scope.bounds import Limit
 from tests.frontier.test_entry import entries
 

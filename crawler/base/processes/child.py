@@ -87,7 +87,7 @@ def _raise(error: Exception, *_: object) -> bytes:
 
 
 def _end(pid: int | None) -> int:
-    """Kill a child and its descendants if it still runs, and return how it ended."""
+    """Kill a child and its descendants if it is still running, and return how it ended."""
     if pid is None:
         return KILLED
     os.kill(pid, signal.SIGKILL)

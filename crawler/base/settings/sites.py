@@ -63,7 +63,7 @@ OF_PATHS = frozenset((*OF_URLS, "priority", "interval"))
 
 
 class Rate(Struct, frozen=True):
-    """A limit of requests for all hosts that a table matches."""
+    """A limit on requests to all hosts that a table matches."""
 
     table: int  # number of the table
     seconds: float  # seconds between two requests

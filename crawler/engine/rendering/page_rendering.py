@@ -21,13 +21,13 @@ from crawler.base.settings.sites import Sites
 from crawler.engine.context import without_host
 from crawler.engine.discover import Discovery
 from crawler.engine.page_handler import Withdrawn
-from crawler.engine.rendering.paying import RenderingPays
 from crawler.engine.rendering.sub_requests import PageNetwork, SubRequests, as_answer
+from crawler.engine.rendering.worth_rendering import RenderingPays
 from crawler.engine.robots_visit import RobotsVisits
 from crawler.engine.understanding import PageFacts
 from crawler.frontier.host import Host
 from crawler.frontier.lease import Lease, Retry
-from crawler.frontier.rendering.paying import Why
+from crawler.frontier.rendering.rendering_odds import Why
 from crawler.frontier.request_outcome import FailureClass
 from crawler.frontier.retries import retry_wait, tries_of
 from crawler.job.records import NOT_RENDERED, PageRecord, RenderedAs

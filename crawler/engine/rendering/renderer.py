@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from crawler.base.settings.parts import Settings
 from crawler.web.browser.rendered import Answer, Ask, Budget, NotRendered, Rendered
-from crawler.web.links.scripted import signs_of
+from crawler.web.links.script_signs import signs_of
 
 DIRECTORY = "browser"  # within the job's directory
 _SCRIPTS = re.compile(rb"<script\b.*?</script\s*>", re.IGNORECASE | re.DOTALL)

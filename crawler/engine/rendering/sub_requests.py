@@ -22,7 +22,7 @@ from crawler.engine.discover import Discovery
 from crawler.engine.robots_visit import RobotsVisits
 from crawler.frontier.host_closed import HostClosed
 from crawler.frontier.lease import Lease
-from crawler.url.refusal.own_rules import refusal_of_href
+from crawler.url.refusal.forbidden_targets import refusal_of_href
 from crawler.url.urls.canonicaliser import Canonical, Canonicaliser
 from crawler.web.browser.asked import lowered, passed_on, preflight, refusal_of
 from crawler.web.browser.http_cache import Get, HttpCache, Kept

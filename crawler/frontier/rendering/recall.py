@@ -26,7 +26,7 @@ from typing import Any, NamedTuple
 
 CHANCES = (1.0, 0.25, 0.05, 0.01)  # chances of an audit
 AT_MOST = (20, 60, 200)  # limits on the number of pages that would not be rendered, for each chance but the last
-NEW_MOST = 0.02  # limit on the certain audits of new shapes, as a share of the pages that would not be rendered
+NEW_MOST = 0.05  # limit on the certain audits of new shapes, as a share of the pages that would not be rendered
 _DECIDED, _GAINED, _LEVELS, _EACH = 0, 1, 2, 3
 SIZE = _LEVELS + _EACH * len(CHANCES)
 _Z = 1.959964  # a normal variable is in -z to z with probability 0.95

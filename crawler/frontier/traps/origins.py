@@ -24,7 +24,7 @@ from msgspec import Struct
 from crawler.base.kv import Batch, Family, Reader
 from crawler.base.settings.parts import FetchSettings, TrapSettings
 from crawler.frontier.traps.counts import MAX_RECORDS, Counts, digest_of
-from crawler.url.refusal.own_rules import Refusal, Rule, refusal_of_href
+from crawler.url.refusal.forbidden_targets import Refusal, Rule, refusal_of_href
 from crawler.url.scope.modes import Linked
 from crawler.url.urls.domain import registrable_domain
 from crawler.url.urls.host_key import host_key

@@ -43,7 +43,7 @@ from crawler.frontier.traps.counts import (
 )
 from crawler.frontier.traps.ids import MAX_ID_COPIES, Form, Ids, Sight, form_key
 from crawler.frontier.traps.shape import MAX_REPEATS, MAX_SEGMENTS, odd_shape, split_path, variants_of
-from crawler.url.refusal.own_rules import Refusal, Rule
+from crawler.url.refusal.forbidden_targets import Refusal, Rule
 from crawler.url.scope.modes import Linked
 from crawler.url.urls.host_key import host_key
 

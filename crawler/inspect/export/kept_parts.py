@@ -61,7 +61,7 @@ def _has_text(record: Record) -> bool:
     return _is_page(record) and str(record["status"]).startswith("2")
 
 
-# By output: True if a page that was finished with the output has a part in it.
+# By output: whether a page has a part in it, if the output was kept when the page was finished.
 _HAS_PART: dict[str, Callable[[Record], bool]] = {
     "links": lambda record: _is_page(record) and bool(record["links"]),
     "text": _has_text,

@@ -22,8 +22,8 @@ from crawler.base.settings.parts import PARTITIONS_MOST, Settings
 from crawler.frontier.entry import Entry, EntryError, decode_entry, is_retry, queue_of, split_pending_key
 from crawler.frontier.host import Host, HostRecordError, decode_host, host_name
 from crawler.frontier.page import PageError, unpack_page
-from crawler.frontier.rendering.paying import KIND as RENDERING
-from crawler.frontier.rendering.paying import check_known
+from crawler.frontier.rendering.rendering_odds import KIND as RENDERING
+from crawler.frontier.rendering.rendering_odds import check_known
 from crawler.frontier.request_outcome import HostResult
 from crawler.frontier.revisits import due_key, split_due_key
 from crawler.frontier.traps.copies import check_content
@@ -60,10 +60,10 @@ from crawler.seen.exact.ledger import LEDGER_COUNTS, LedgerCounts
 from crawler.seen.exact.rows import HOST_BYTES, ROW_BYTES, rows_of
 from crawler.seen.exact.seen import ROW_COUNT, ROW_COUNT_FORM, KeptRows, kept_rows
 from crawler.seen.filters import FilterError, KeyHash
-from crawler.url.refusal.own_rules import Rule
+from crawler.url.refusal.forbidden_targets import Rule
 from crawler.url.urls.canonicaliser import Canonical, Canonicaliser
 from crawler.web.archive.payloads import decode_payload
-from crawler.web.fetch.robots_cache import RobotsCache
+from crawler.web.fetch.robots_answers import RobotsCache
 
 _TOGETHER = 2_048  # keys looked up together
 _UNANSWERED = (Outcome.FAILED, Outcome.EXCLUDED)

@@ -165,8 +165,8 @@ class Split:
             )
 
     def _store(self, old: _Old, snapshots: Snapshots, partitions: int) -> None:
-        """Store the first snapshots of the parts. The first part keeps the number, so its snapshot is another one of
-        the old partition."""
+        """Store the first snapshots of the parts. The first part keeps the old partition's number, so its snapshot is
+        simply that partition's next one."""
         worker = self._log.worker
         assert snapshots.newest is not None
         known = frozenset(snapshots.newest.pieces())

@@ -41,8 +41,9 @@ VERSION = 1
 KEPT = 2  # snapshots kept per partition
 KEEP = 86_400.0  # seconds before pieces without a snapshot are removed: one may be in progress
 PIECES = "pieces/"
-_SNAPSHOT = re.compile(r"snapshot/[0-9]{2,}/([0-9]{8})-([0-9]{6})", re.ASCII)
-_OWNER = re.compile(r"owner/[0-9]{2,}/([0-9]{8})(-released)?", re.ASCII)
+SNAPSHOT = re.compile(r"snapshot/([0-9]{2,})/([0-9]{8})-([0-9]{6})", re.ASCII)  # partition, epoch, number
+_SILENT = 30.0  # seconds without a log object after which a worker counts as gone, or as waiting
+OWNER = re.compile(r"owner/([0-9]{2,})/([0-9]{8})(-released)?", re.ASCII)  # partition, epoch
 
 T = TypeVar("T", bound=Struct)
 
@@ -235,17 +236,26 @@ def read_shape(objects: Objects) -> tuple[int, Shape | None]:
 
 def standing(objects: Objects, partition: int) -> Standing:
     """Return the newest owner of the partition. Raises BucketError, BucketDown."""
-    listed = (_OWNER.fullmatch(each.key) for each in objects.list(f"owner/{partition:02}/"))
-    found = [(int(match[1]), match[2] is not None) for match in listed if match is not None]
+    listed = (OWNER.fullmatch(each.key) for each in objects.list(f"owner/{partition:02}/"))
+    found = [(int(match[2]), match[3] is not None) for match in listed if match is not None]
     epoch = max((epoch for epoch, is_release in found if not is_release), default=0)
     owner = read(objects, owner_key(partition, epoch), Owner) if epoch else None
     return Standing(epoch, owner, frozenset(epoch for epoch, is_release in found if is_release))
 
 
+def is_at_work(objects: Objects, partition: int, now: float) -> bool:
+    """Return True if the partition has an owner whose log has grown in the last seconds before ``now``, by the store's
+    clock. Raises BucketError, BucketDown."""
+    there = standing(objects, partition)
+    if there.owner is None or there.is_released:
+        return False
+    return any(each.modified > now - _SILENT for each in objects.list(f"log/{there.owner.worker}/"))
+
+
 def snapshots(objects: Objects, partition: int) -> list[tuple[int, int]]:
     """Return the epoch and number of all snapshots of the partition, newest first. Raises BucketError, BucketDown."""
-    found = [_SNAPSHOT.fullmatch(each.key) for each in objects.list(f"snapshot/{partition:02}/")]
-    return sorted(((int(each[1]), int(each[2])) for each in found if each is not None), reverse=True)
+    found = [SNAPSHOT.fullmatch(each.key) for each in objects.list(f"snapshot/{partition:02}/")]
+    return sorted(((int(each[2]), int(each[3])) for each in found if each is not None), reverse=True)
 
 
 def read_snapshot(objects: Objects, partition: int, place: tuple[int, int]) -> Snapshot | None:

@@ -65,8 +65,9 @@ _AT_HAND = 2  # pieces kept in memory: small files share them
 
 
 class Restored(Struct, frozen=True):
-    """The restored job, and the number of log steps applied to the snapshot."""
+    """The restored job of a partition, and the number of log steps applied to the snapshot."""
 
+    partition: int
     directory: Path
     snapshot: Snapshot
     steps: int
@@ -85,7 +86,7 @@ def restore(
     make_private_directory(directory, parents=True, exist_ok=True)
     snapshot = fetch(objects, partition, directory, disk, wanted)
     chunks = steps_after(objects, sealing, partition, snapshot) if snapshot.worker else None
-    return Restored(directory, snapshot, place_restored(directory, disk, chunks, checks=wanted.is_all))
+    return Restored(partition, directory, snapshot, place_restored(directory, disk, chunks, checks=wanted.is_all))
 
 
 def fetch(objects: Objects, partition: int, directory: Path, disk: Disk, wanted: Wanted = EVERYTHING) -> Snapshot:

@@ -3,14 +3,10 @@ split, and a log has the steps of several partitions."""
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
 
-from crawler.job.bucket.layout import KEEP, PIECES, read_snapshot, standing
+from crawler.job.bucket.layout import KEEP, OWNER, PIECES, SNAPSHOT, read_snapshot, standing
 from crawler.job.bucket.objects import Objects
-
-_SNAPSHOT = re.compile(r"snapshot/([0-9]+)/([0-9]+)-([0-9]+)", re.ASCII)
-_OWNER = re.compile(r"owner/([0-9]+)/([0-9]+)(?:-released)?", re.ASCII)
 
 
 def tidy(objects: Objects, now: float) -> None:
@@ -20,7 +16,7 @@ def tidy(objects: Objects, now: float) -> None:
     logs = defaultdict[str, list[str]](list)  # listed first: logs that start later must not be removed
     for each in objects.list("log/"):
         logs[each.key.split("/")[1]].append(each.key)
-    found = [match for each in objects.list("snapshot/") if (match := _SNAPSHOT.fullmatch(each.key)) is not None]
+    found = [match for each in objects.list("snapshot/") if (match := SNAPSHOT.fullmatch(each.key)) is not None]
     named, workers, oldest = set[str](), set[str](), dict[int, int]()
     for partition, epoch, number in (map(int, match.groups()) for match in found):
         snapshot = read_snapshot(objects, partition, (epoch, number))
@@ -29,7 +25,7 @@ def tidy(objects: Objects, now: float) -> None:
         named |= snapshot.pieces()
         workers.add(snapshot.worker)
         oldest[partition] = min(epoch, oldest.get(partition, epoch))
-    owners = [(each.key, match) for each in objects.list("owner/") if (match := _OWNER.fullmatch(each.key)) is not None]
+    owners = [(each.key, match) for each in objects.list("owner/") if (match := OWNER.fullmatch(each.key)) is not None]
     for partition in {int(match[1]) for _, match in owners}:
         owner = standing(objects, partition).owner
         workers.add("" if owner is None else owner.worker)

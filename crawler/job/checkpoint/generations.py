@@ -285,10 +285,9 @@ class Generations:
         return min((manifest.sequence for manifest in self._kept()[: self._keep]), default=0)
 
     def _kept(self) -> list[Manifest]:
-        """Return the manifests to keep, newest first. An unreadable manifest is set aside.
-
-        These are the configured number, and if all of them refer to the same seen-set, one more that refers to another.
-        Otherwise one damaged file could make all of them unusable.
+        """Return the manifests to keep, newest first: the configured number, plus one that refers to another seen-set
+        if all of these refer to the same one. Otherwise one damaged file could make all of them unusable. Unreadable
+        manifests are set aside.
         """
         kept: list[Manifest] = []
         for number in self.numbers():

@@ -18,7 +18,7 @@ from typing import Annotated, Any, NamedTuple
 from msgspec import Struct, field
 from msgspec.structs import asdict
 
-from crawler.url.refusal.own_rules import Rule
+from crawler.url.refusal.forbidden_targets import Rule
 from crawler.url.scope.bounds import COUNTED, Limit
 
 NAMED = 20  # maximum number of hosts or proxies listed by name

@@ -215,11 +215,6 @@ class Outbox:
                 link_batches.append(LinkBatch(self.me, target, self.epoch, sent.number, [value for _, value in rows]))
         return link_batches
 
-    @property
-    def next_time(self) -> float:
-        """The time of the next resend if no acknowledgement arrives; infinity if nothing is in flight."""
-        return min((way.again_at for way in self._ways.values()), default=math.inf)
-
     def is_news(self, ack: Ack) -> bool:
         """Return True if the acknowledgement removes rows. One that does not may show that this partition or the target
         was restored from a backup, and that only a new epoch helps: see ``outrun``."""

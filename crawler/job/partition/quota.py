@@ -77,14 +77,10 @@ class CrawlQuota:
         held, could = self.allowances, not self.unheard and self.left > 0
         return [number for number, wish in self._wishes.items() if could and wish.more and wish.has == held.get(number)]
 
-    def hear_again(self, partition: int) -> tuple[Grant, bool]:
-        """Process the partition's last wish once more."""
-        return self.hear(partition, self._wishes[partition])
-
-    def hear(self, partition: int, wish: Wish) -> tuple[Grant, bool]:
-        """Process a wish. Returns the answer, and True if the partition's allowance has changed: then store it durably
-        before sending the answer."""
-        self._wishes[partition] = wish
+    def hear(self, partition: int, wish: Wish | None = None) -> tuple[Grant, bool]:
+        """Process a wish, or the partition's last one once more. Returns the answer, and True if the partition's
+        allowance has changed: then store it durably before sending the answer."""
+        wish = self._wishes[partition] = wish or self._wishes[partition]
         held = before = self.allowances.get(partition, Allowance())
         if wish.has.version > held.version:  # it gave pages back, or this coordinator's state was lost
             held = wish.has
@@ -97,10 +93,8 @@ class CrawlQuota:
         return Grant(held, self.left > 0), held != before
 
     def _block(self) -> int:
-        """Return the number of pages to grant at a time. Blocks shrink with the pages left, so that few lie unspent in
-        one partition while others wait."""
-        left = self.left
-        return min(left, max(1, left // max(1, 2 * len(self.granting))))
+        """Return the number of pages to grant at a time: an equal share for each partition that waits for some."""
+        return -(-self.left // max(1, len(self.granting)))
 
 
 class PartitionQuota:

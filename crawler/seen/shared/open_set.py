@@ -42,7 +42,7 @@ class SetHead(Struct, frozen=True):
     stage: str
     keeper: str
     parameters: SetParameters
-    check: str  # authenticates the fields other than the stage with the secret
+    check: str  # authenticates, with the secret, all fields except the stage
     keys: dict[str, Any] | None  # how keys are computed from lines; None if unknown
 
     def check_by(self, hash: KeyHash) -> str:

@@ -16,7 +16,7 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 
 from crawler.base.settings.parts import PURPOSES, PurposeSettings
-from crawler.url.refusal.own_rules import Refusal, Rule
+from crawler.url.refusal.forbidden_targets import Refusal, Rule
 from crawler.url.robots.directives import UNAVAILABLE, has_passed
 from crawler.url.robots.path_patterns import STAR_BUDGET, Patterns, octets
 

@@ -16,7 +16,7 @@ import msgspec.json
 from msgspec import Struct
 
 from crawler.base.settings.parts import SCOPES, Settings, TrapSettings
-from crawler.url.refusal.own_rules import Rule
+from crawler.url.refusal.forbidden_targets import Rule
 from crawler.url.scope.boundary import Outside
 from crawler.url.scope.patterns import Pattern, PatternError
 

@@ -101,8 +101,8 @@ def _empty(rule: Rule, settings: Settings) -> tuple[str, str | None]:
 
 
 def _excluded(rule: Rule, excludes: Sequence[Pattern]) -> str | None:
-    """Return why no link that the rule's pattern matches is admitted: an exclude pattern covers it; None if some may
-    be."""
+    """If an exclude pattern covers the rule's pattern, so that no link matching the rule can be admitted, return a text
+    that says so; otherwise None."""
     by = None if rule.pattern is None else _covering(excludes, rule.pattern)
     return None if by is None else f"scope.exclude {by.text!r} covers it"
 

@@ -23,8 +23,9 @@ _NOT_MODIFIED = 304
 
 
 def line_of(found: FoundRecord, file_name: str) -> bytes | None:
-    """Return the index line of a record in the file ``file_name``, or None if the record is not indexed: records other
-    than responses, and 304 responses, which have no payload and would be replayed instead of the unchanged page."""
+    """Return the index line of a record in the file ``file_name``, or None if the record is not indexed. Not indexed
+    are records other than responses, and 304 responses, which have no payload and would be replayed instead of the
+    unchanged page."""
     kind = found.fields.get("warc-type")
     if kind not in (Kind.RESPONSE, Kind.REVISIT):
         return None

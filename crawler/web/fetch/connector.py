@@ -17,7 +17,7 @@ import yarl
 from aiohttp.abc import AbstractResolver, ResolveResult
 
 from crawler.base.settings.parts import FetchSettings
-from crawler.url.refusal.own_rules import Permits, Refusal, refusal_of_address
+from crawler.url.refusal.forbidden_targets import Permits, Refusal, refusal_of_address
 from crawler.web.fetch.body_memory import BodyMemory
 from crawler.web.fetch.capture import Capture, seen
 from crawler.web.fetch.fence import pass_fence, sending

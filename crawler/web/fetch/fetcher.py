@@ -23,7 +23,7 @@ from multidict import CIMultiDict
 
 from crawler.base.settings.parts import FetchSettings
 from crawler.base.settings.sites import Sites
-from crawler.url.refusal.own_rules import refusal_of
+from crawler.url.refusal.forbidden_targets import refusal_of
 from crawler.url.urls.host_key import split_origin
 from crawler.url.urls.steps import drop_userinfo
 from crawler.web.fetch.bodies import ReadBody, drop_body, keep_body, keep_rest, read_body

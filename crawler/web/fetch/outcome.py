@@ -9,7 +9,7 @@ from typing import Protocol
 from msgspec import Struct
 from multidict import MultiMapping
 
-from crawler.url.refusal.own_rules import Refusal
+from crawler.url.refusal.forbidden_targets import Refusal
 
 REDIRECTS = frozenset({301, 302, 303, 307, 308})  # statuses that redirect if their Location is not empty
 
@@ -180,7 +180,7 @@ class Keeps(Protocol):
 
     @property
     def max_size(self) -> int:
-        """The maximum number of captured body bytes, with the content coding."""
+        """The maximum number of captured body bytes, counted before the content coding is removed."""
 
     def wants(self, href: str, status: int, content_type: str | None) -> bool:
         """Return whether to capture an exchange. The type is ``type/subtype`` in lower case."""

@@ -19,7 +19,7 @@ from crawler.engine.hooks.on_page import OnPage
 from crawler.engine.hooks.page_view import PageFacts
 from crawler.engine.lifecycle import Stop
 from crawler.engine.run import Run
-from tests.engine.test_handing_over import GAP, crawl, site
+from tests.engine.test_page_delivery import GAP, crawl, site
 from tests.jobs import rows
 
 PLACE = "/home/me/shop.py:7"

@@ -12,7 +12,7 @@ from crawler.base.settings.parts import FetchSettings, TrapSettings
 from crawler.frontier.host import Host, encode_host
 from crawler.frontier.traps.origins import Origins
 from crawler.frontier.traps.traps import check_row
-from crawler.url.refusal.own_rules import Rule
+from crawler.url.refusal.forbidden_targets import Rule
 from crawler.url.urls.host_key import host_key
 from tests.memory_store import MemoryStore
 from tests.traps import limit_traps

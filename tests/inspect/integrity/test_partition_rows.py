@@ -43,7 +43,7 @@ def job(tmp_path: Path) -> Path:
     asyncio.run(made.begin_epoch(3))
     for href in hrefs[:ROWS]:
         made.admit(Found([Canonical(href, href)], 1, "http://a.test/", found_at=1.0))
-    assert made.receive(LinkBatch(1, 0, 7, 1, []), 1.0).verdict is Verdict.ADMITTED
+    assert made.receive([LinkBatch(1, 0, 7, 1, [])], 1.0)[0].verdict is Verdict.ADMITTED
     asyncio.run(made.sync())
     made.close()
     return tmp_path / "job"
@@ -148,7 +148,7 @@ def test_a_store_that_is_repaired_keeps_its_messages(job: Path) -> None:
     assert Done.STORE_REPAIRED in [each.done for each in changes]
     assert messages(job) == [(1, number) for number in range(1, ROWS + 1)]
     made = opened(job)
-    assert made.receive(LinkBatch(1, 0, 7, 1, []), 1.0).verdict is Verdict.REPEATED
+    assert made.receive([LinkBatch(1, 0, 7, 1, [])], 1.0)[0].verdict is Verdict.REPEATED
     made.close()
 
 

@@ -37,7 +37,7 @@ from crawler.job.transaction import OUTPUT_ENDS
 from crawler.job.verdict import Draft, RobotsAnswer
 from crawler.url.urls.canonicaliser import Canonical
 from crawler.web.fetch.content_coding import zstd
-from crawler.web.fetch.robots_cache import encode_robots
+from crawler.web.fetch.robots_answers import encode_robots
 from tests.durability.power import Inline
 from tests.engine.test_robots_visit import page
 from tests.faulty_disk import FaultyDisk, PowerCutError

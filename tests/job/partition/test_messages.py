@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawler.frontier.signals import Stated
+from crawler.frontier.sitemap_dates import Stated
 from crawler.job.found import Candidate, CopiedPage, Found
 from crawler.job.partition.messages import (
     Links,

@@ -21,7 +21,7 @@ from crawler.base.settings.parts import (
     Settings,
 )
 from crawler.frontier.entry import Entry
-from crawler.frontier.signals import Stated
+from crawler.frontier.sitemap_dates import Stated
 from crawler.frontier.traps.copies import Content
 from crawler.job.directory import JobError
 from crawler.job.found import Candidate, Found, Outlinks
@@ -103,7 +103,7 @@ class Crowd:
         receipts = []
         for link_batch in job.partition.outbox.gather(now, 2**30):
             target = self.jobs[link_batch.target]
-            receipts.append(target.receive(link_batch, now))
+            receipts += target.receive([link_batch], now)
             asyncio.run(target.sync())
             job.acknowledged(target.due_acks(), now)
         assert job.partition.outbox.is_empty
@@ -275,7 +275,7 @@ def test_a_batch_that_cannot_be_read_is_left_as_a_whole(
     job = crowd.jobs[1]
     good = msgspec.msgpack.encode(Links([f"http://{B[0]}/"], 1))
     before = job.writer.commits
-    receipt = job.receive(batch_to(job, good, message), NOW)
+    (receipt,) = job.receive([batch_to(job, good, message)], NOW)
     assert receipt.verdict is verdict
     assert error in str(receipt.error)
     asyncio.run(job.sync())
@@ -285,12 +285,12 @@ def test_a_batch_that_cannot_be_read_is_left_as_a_whole(
 def test_a_batch_is_acknowledged_after_the_sync_and_again_when_it_comes_again(crowd: Crowd) -> None:
     job = crowd.jobs[1]
     link_batch = batch_to(job, msgspec.msgpack.encode(Links([f"http://{B[0]}/"], 1)))
-    job.receive(link_batch, NOW)
+    job.receive([link_batch], NOW)
     assert job.due_acks() == []
     asyncio.run(job.sync())
     (ack,) = job.due_acks()
     assert tuple(ack) == (0, 1, 1, 1)
-    job.receive(link_batch, NOW)
+    job.receive([link_batch], NOW)
     assert job.due_acks() == [ack]
 
 

@@ -30,5 +30,5 @@ def test_a_limit_that_was_lowered_grants_nothing_and_one_that_was_raised_goes_on
         assert bank.unheard == [0]
         bank.hear(0, Wish(Allowance(1, 8)))
         assert bank.granting == ([1] if left else [])
-        grant, changed = bank.hear_again(1)
+        grant, changed = bank.hear(1)
         assert (grant.gives.total, grant.left, changed) == (total, left, left)

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from crawler.base.settings.parts import SCOPES, CrawlSettings, LinkSettings, ScopeSettings, Settings
 from crawler.frontier.entry import Entry
 from crawler.job.left_out import LimitRow
-from crawler.url.refusal.own_rules import Rule
+from crawler.url.refusal.forbidden_targets import Rule
 from crawler.url.scope.boundary import Boundary, Outside, Reach
 from crawler.url.scope.bounds import Bounds, BoundsError, LeftOut, Lifted, Limit
 from crawler.url.scope.modes import Scope

@@ -12,7 +12,7 @@ from aiohttp.abc import AbstractResolver, ResolveResult
 from msgspec.structs import replace
 
 from crawler.base.settings.parts import FetchSettings
-from crawler.url.refusal.own_rules import Rule
+from crawler.url.refusal.forbidden_targets import Rule
 from crawler.web.fetch import Failure, Fetcher, Response
 from tests.web.fetch.sites import page, site
 from tests.web.fetch.test_failures import Names

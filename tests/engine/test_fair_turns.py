@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import pytest
 
-from crawler.engine.turns import Turns
+from crawler.engine.fair_turns import Turns
 
 SHARE = 0.02
 PIECE = 0.03  # longer than a share: the worst case

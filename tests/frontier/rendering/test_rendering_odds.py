@@ -8,9 +8,9 @@ from collections.abc import Sequence
 import pytest
 
 from crawler.base.kv import Family
-from crawler.frontier.rendering import paying as module
-from crawler.frontier.rendering.paying import Paying, Why, decode_known, shape_of
+from crawler.frontier.rendering import rendering_odds as module
 from crawler.frontier.rendering.recall import CHANCES, SIZE, count, estimated, level_now, pooled
+from crawler.frontier.rendering.rendering_odds import Paying, Why, decode_known, shape_of
 from crawler.frontier.traps.counts import TrapRecordError
 from tests.memory_store import MemoryStore
 
@@ -47,7 +47,7 @@ def test_signs_that_are_false_render_a_few_pages_and_those_that_are_right_all() 
 def test_a_shape_without_signs_is_rendered_once_an_audit_has_found_more() -> None:
     crawl = Crawl()
     crawl.visits("/doc", needs=False, times=200)
-    assert set(crawl.visits("/app", needs=True, times=300)[7:]) == {Why.SHAPE}
+    assert set(crawl.visits("/app", needs=True, times=300)[8:]) == {Why.SHAPE}
     assert crawl.visits("/app", needs=False, times=60)[-1] in (None, Why.AUDIT)  # it has changed its mind
 
 

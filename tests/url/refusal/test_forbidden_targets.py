@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from crawler.base.settings.parts import FetchSettings
-from crawler.url.refusal.own_rules import Permits, Rule, refusal_of, refusal_of_address, refusal_of_href
+from crawler.url.refusal.forbidden_targets import Permits, Rule, refusal_of, refusal_of_address, refusal_of_href
 from crawler.url.urls.canonicaliser import canonicalise
 
 NOTHING = FetchSettings()

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from crawler.engine.discover import Discovery
 from crawler.engine.understanding import PageFacts
 from crawler.frontier.lease import Lease
-from crawler.frontier.rendering.paying import Paid, Paying
+from crawler.frontier.rendering.rendering_odds import Paid, Paying
 from crawler.frontier.traps.soft404 import without_hidden
 from crawler.job.job import Job
 from crawler.job.verdict import Draft

@@ -31,7 +31,7 @@ from typing import Final
 from msgspec import Struct
 
 from crawler.base.settings.parts import FetchSettings
-from crawler.url.refusal.addresses import Address, bare, special_use
+from crawler.url.refusal.special_addresses import Address, bare, special_use
 from crawler.url.urls.host_key import PORTS, is_address, split_origin
 
 Network = IPv4Network | IPv6Network

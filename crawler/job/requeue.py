@@ -22,7 +22,7 @@ from crawler.job.metrics.catalogue import Counters
 from crawler.job.output.finished import Past
 from crawler.job.records import StoredValue
 from crawler.job.revisit import Revisiting
-from crawler.url.refusal.own_rules import Rule
+from crawler.url.refusal.forbidden_targets import Rule
 from crawler.url.scope.priority_rules import PriorityRules
 
 _DONE = b"put-back/"

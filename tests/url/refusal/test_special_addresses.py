@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawler.url.refusal.addresses import special_use
+from crawler.url.refusal.special_addresses import special_use
 
 
 @pytest.mark.parametrize(

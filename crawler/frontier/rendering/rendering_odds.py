@@ -10,7 +10,7 @@ pages of each host. A page is rendered if its chance is at least ``PAYS``, or ``
                 signs and gain something
 
 All other pages may be drawn for an audit (``recall``). Most of what is missed belongs to shapes whose template has no
-signs, on hosts where other pages need no browser. So while the audit budget allows it, the seventh page of a shape is
+signs, on hosts where other pages need no browser. So while the audit budget allows it, the eighth page of a shape is
 audited for certain, unless it has signs or another page without signs was rendered before. If an audit finds a gain,
 half of the evidence against rendering is dropped. Counters never exceed a few dozen: both numbers of a pair are then
 halved, so that the estimate follows a site that changes.
@@ -40,7 +40,7 @@ SHAPES_MOST = 20_000  # shapes and hosts; in memory, about 300 bytes each
 PAYS, PAYS_PLAIN = 0.1, 0.2  # thresholds for pages with and without signs
 WEIGHT, WEIGHT_OF_SIGNS = 1, 8  # weights of priors, in pages; the second is for the global prior of pages with signs
 SEEN_MOST, RENDERED_MOST = 64, 32
-NEW = 6  # pages of a shape before a certain audit is worthwhile
+NEW = 7  # pages of a shape before a certain audit is worthwhile
 _WITH_SIGNS, _WITHOUT = 0.9, 0.01  # prior share of pages that gain something
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from crawler.base.settings.parts import LinkSettings
 from crawler.web.links.extract import extract_links
-from crawler.web.links.scripted import SIZE_MOST, signs_of
+from crawler.web.links.script_signs import SIZE_MOST, signs_of
 from crawler.web.links.tokens import Undecided, token_links
 
 BUNDLE = "<script src=/static/js/main.3b1e.js></script>"

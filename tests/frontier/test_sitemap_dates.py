@@ -16,7 +16,7 @@ from crawler.frontier.entry import Entry
 from crawler.frontier.page import HASTENED, SIGNALLED, Answer, Page, unpack_page
 from crawler.frontier.recrawl.change_rate import first_guess
 from crawler.frontier.revisits import Revisits, due_key
-from crawler.frontier.signals import (
+from crawler.frontier.sitemap_dates import (
     LEAST,
     Stated,
     Trust,

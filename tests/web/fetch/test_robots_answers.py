@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from crawler.base.kv import Batch, Family
 from crawler.url.robots.parse import RobotsRecordError
-from crawler.web.fetch import robots_cache
-from crawler.web.fetch.robots_cache import GoodCopy, RobotsCache, encode_robots
+from crawler.web.fetch import robots_answers
+from crawler.web.fetch.robots_answers import GoodCopy, RobotsCache, encode_robots
 from crawler.web.fetch.simulated import page
 from tests.memory_store import MemoryStore
 
@@ -30,7 +30,7 @@ def cache_of(store: MemoryStore) -> RobotsCache:
 
 
 def test_the_memory_of_parsed_rules_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(robots_cache, "_CACHE_BYTES", 1_500_000)
+    monkeypatch.setattr(robots_answers, "_CACHE_BYTES", 1_500_000)
     hosts = {f"h{n}": encode_robots(page(RULES), 1.0) for n in range(8)}
     cache = cache_of(store_with(**hosts))
     for name in hosts:
@@ -47,7 +47,7 @@ def test_the_memory_of_parsed_rules_is_bounded(monkeypatch: pytest.MonkeyPatch) 
 
 @pytest.mark.parametrize(("age", "found"), [(0.0, True), (59.0, True), (61.0, False)])
 def test_the_good_copy_grows_old(age: float, found: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(robots_cache, "LAST_GOOD_TTL", 60.0)
+    monkeypatch.setattr(robots_answers, "LAST_GOOD_TTL", 60.0)
     first = encode_robots(page(SHORT), 1_000.0)
     copy = cache_of(store_with(h=first)).good_copy("h", 1_000.0 + age)
     assert copy == (GoodCopy(200, 1_000.0, SHORT.encode()) if found else None)

@@ -20,7 +20,7 @@ from crawler.engine.page_handler import Withdrawn
 from crawler.library.crawl_loop import Crawl
 from crawler.library.crawl_options import CrawlOptions
 from crawler.library.crawl_result import CrawlResult
-from crawler.library.page_data import data_of
+from crawler.library.delivered_page import data_of
 
 Function = Callable[[Page], Answer]
 

@@ -178,7 +178,7 @@ MODULES: dict[str, str] = {
         completion by_address
     """,
     "library": """
-        deliveries page_data delivered_page keyword_options crawl_options crawl_loop crawl_result blocking
+        deliveries delivered_page keyword_options crawl_options crawl_loop crawl_result blocking
     """,
 }
 

@@ -637,7 +637,9 @@ def test_crawling_what_is_new(tmp_path: Path) -> None:
 
 def test_running_your_own_code(tmp_path: Path) -> None:
     here = made(tmp_path)
-    prices = {f"/item/{number}": f'<p class="price">{number}.50</p>' for number in range(6)}
+    stated = '<script type="application/ld+json">{{"@type": "Product", "offers": {{"price": "{}.50"}}}}</script>'
+    texts = {f"/item/{number}": f'<p class="price">from €1,00{number}.50</p>' for number in range(6)}
+    prices = {path: text + stated.format(1000 + number) for number, (path, text) in enumerate(texts.items())}
     with Site({"/": linked([*prices, "/gone"]), **prices}) as site:
 
         def run(title: str) -> str:
@@ -654,10 +656,11 @@ def test_running_your_own_code(tmp_path: Path) -> None:
             return ran.stdout
 
         (here / "seeds.txt").write_text(site.url("/"))
-        shown, stopping = carry_out("your-own-code.md", here, {"--delay 0.5": ON_LOOPBACK})
+        shown, stopping, _ = carry_out("your-own-code.md", here, {"--delay 0.5": ON_LOOPBACK})
         rows = {row["url"]: row["data"] for row in map(json.loads, shown.splitlines())}
-        assert rows == {site.url(path): {"price": number + 0.5} for number, path in enumerate(prices)}
+        assert rows == {site.url(path): {"price": number + 1000.5} for number, path in enumerate(prices)}
         assert stopping == ""
+        assert {row["url"]: row["data"] for row in records(here / "offers") if "data" in row} == rows
         register(here)
         words = ["seeds.txt", "--job", "named", "--on-page", "shop-products", *ON_LOOPBACK.split()]
         assert crawler(*words, directory=here).code == 0
@@ -666,7 +669,7 @@ def test_running_your_own_code(tmp_path: Path) -> None:
         found = dict.fromkeys(map(site.url, prices))
         with contextlib.closing(sqlite3.connect(here / "prices.db")) as table:
             rows = dict(table.execute("SELECT url, price FROM prices").fetchall())
-        assert rows == {url: number + 0.5 for number, url in enumerate(found)}
+        assert rows == {url: number + 1000.5 for number, url in enumerate(found)}
         assert {row["url"]: row["data"]["price"] for row in records(here / "shop") if "data" in row} == rows
 
 
@@ -699,6 +702,12 @@ def test_a_focused_crawl(tmp_path: Path) -> None:
         assert set(relevant) <= set(focused)
         edges = b"".join(files_of(here / "filtered", "links").values()).splitlines()
         assert Counter(json.loads(line).get("why") for line in edges)["filtered"] == 8
+        program = next(block.text for block in blocks("focused-crawl.md") if block.title == "focused.py")
+        changed = program.replace("https://library.example/", site.url("/")).replace("=0.5,", "=0, allow_private=True,")
+        ran = subprocess.run(
+            [sys.executable, "-c", changed], cwd=here, capture_output=True, text=True, check=True, timeout=PATIENCE
+        )
+        assert len(ran.stdout.splitlines()) == 8, ran.stdout
         site.asked.clear()
         words = ("--job", "broad", "--max-pages", "25", "--concurrency", "1", *ON_LOOPBACK.split())
         crawler("seeds.txt", *words, directory=here)

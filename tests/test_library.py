@@ -47,7 +47,7 @@ def test_every_program_of_the_page_runs(tmp_path: Path) -> None:
         assert set(data["titles.py"]) == {gone, home, archive}
         assert data["titles.py"][home] == {"words": 1}
         assert data["sizes.py"][home] == {"size": len(pages["/"])}
-        assert sorted(printed["broken.py"]) == sorted(f"{gone} is broken, on {url}: x" for url in (home, archive))
+        assert sorted(printed["broken.py"]) == sorted(f"{gone} is broken (404), on {url}: x" for url in (home, archive))
 
 
 def test_the_page_names_all_that_is_public() -> None:

@@ -269,10 +269,10 @@ class Discovery:
         return Outlinks(len(urls), inside, outside=outside, candidates=candidates_of(reach.of))
 
     def follows(self, entry: Entry, text: str) -> bool:
-        """Return whether a link of the page would be followed. Raises ValueError if the URL is invalid."""
+        """Return whether a link of the page would be followed."""
         url = self._canonicaliser.canonicalise(text, entry.href)
         if isinstance(url, Rejected):
-            raise ValueError(f"{shown(text)}: {url.reason}")
+            return False
         reach = self._boundary.reach(entry.href, entry.reach)
         return bool(self._boundary.inside([url], entry.depth + 1, {}, reach=reach))
 

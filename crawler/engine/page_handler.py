@@ -25,7 +25,7 @@ class Withdrawn(Exception):
 class HandedPage(Struct, frozen=True):
     """A page for user code. ``id`` identifies the visit: it is unique in the job, and the page keeps it when it is
     passed again. ``links`` are the distinct canonical URLs of the page's links, in page order. ``follows(text)``
-    returns whether the crawl would follow a link of the page; it raises ValueError if the text is not a URL to crawl.
+    returns whether the crawl would follow a link of the page.
     """
 
     id: str

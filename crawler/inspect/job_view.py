@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterator
+from collections.abc import Iterable, Iterator
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -20,27 +20,26 @@ from crawler.url.urls.host_key import host_key
 _COLUMNS = tuple(column for column in PAGES if column.name != "record")
 
 
-class Records(Iterator[dict[str, Any]]):
-    """The records of a job that are read next, one after the other."""
+class Records(Iterable[dict[str, Any]]):
+    """The records of a job. Each loop reads them from the first one."""
 
-    def __init__(self, title: str, lines: Iterator[bytes]) -> None:
-        self._title = title
-        self._lines = lines
+    def __init__(self, directory: Path, outcomes: tuple[str, ...]) -> None:
+        self._directory = directory
+        self._outcomes = outcomes
 
     def __repr__(self) -> str:
-        return f"<Records of {self._title}>"
+        return f"<Records of {self._directory}{': ' * bool(self._outcomes)}{', '.join(self._outcomes)}>"
 
-    def __next__(self) -> dict[str, Any]:
-        record: dict[str, Any] = json.loads(next(self._lines))
-        return record
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        return map(json.loads, self._lines())
 
     def to_arrow(self) -> Any:
-        """Read the rest into a ``pyarrow.Table``, with the columns of ``pages.parquet`` but for ``record``. Raises
+        """Read them into a ``pyarrow.Table``, with the columns of ``pages.parquet`` but for ``record``. Raises
         ImportError if pyarrow is not installed."""
         arrow = _needed("pyarrow")
         rows = (
             (record | {"host": host_key(record["url"])}, len(line))
-            for line in self._lines
+            for line in self._lines()
             for record in [json.loads(line)]
         )
         return arrow.Table.from_batches(record_batches(_COLUMNS, rows), arrow_schema(_COLUMNS))
@@ -49,6 +48,9 @@ class Records(Iterator[dict[str, Any]]):
         """The same as a ``pandas.DataFrame``. Raises ImportError if pandas or pyarrow is not installed."""
         _needed("pandas")
         return self.to_arrow().to_pandas()
+
+    def _lines(self) -> Iterator[bytes]:
+        return tail_of(self._directory, self._outcomes).more()
 
 
 def _needed(library: str) -> Any:
@@ -82,12 +84,12 @@ class JobView:
         return stats_of(self.directory)
 
     def records(self, *outcomes: str) -> Records:
-        """Return an iterator over the records of finished URLs as in ``pages.jsonl``, in the order in which they
-        finished; those of several partitions are merged by time.
+        """Return the records of finished URLs as in ``pages.jsonl``, to loop over in the order in which they finished;
+        those of several partitions are merged by time.
 
-        With ``outcomes``, it has only the records with one of these outcomes. A record is returned only once no crash
-        can undo it. Reading raises OSError, JobError."""
-        return Records(f"{self.directory}{': ' * bool(outcomes)}{', '.join(outcomes)}", self._lines(outcomes))
+        With ``outcomes``, only the records with one of these outcomes. A record is returned only once no crash can undo
+        it. Reading raises OSError, JobError."""
+        return Records(self.directory, outcomes)
 
     def changes(self, since: str = "0") -> Iterator[dict[str, Any]]:
         """Yield the records after a cursor ("0": all), each with its ``change`` and the ``cursor`` after it, as
@@ -105,6 +107,3 @@ class JobView:
         """Return a row for each host, by name, with the columns of ``crawler hosts --json``; partitions follow one
         another, and their rows have the number as ``partition``. Raises OSError, JobError."""
         return all_hosts_of(self.directory)
-
-    def _lines(self, wanted: Collection[str]) -> Iterator[bytes]:
-        yield from tail_of(self.directory, wanted).more()

@@ -1,8 +1,7 @@
 """Crawls inside a user's program.
 
 deliveries        pages that wait between the crawl and the loop
-page_data         checks the program's data about a page
-delivered_page    a page that the loop is handling
+delivered_page    a page that the loop is handling, and the program's data about it
 keyword_options   converts keyword arguments into settings, like flags
 crawl_options     the types of the keyword arguments
 crawl_loop        the loop

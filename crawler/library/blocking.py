@@ -20,7 +20,7 @@ from crawler.engine.page_handler import Withdrawn
 from crawler.library.crawl_loop import Crawl
 from crawler.library.crawl_options import CrawlOptions
 from crawler.library.crawl_result import CrawlResult
-from crawler.library.page_data import data_of
+from crawler.library.delivered_page import data_of
 
 Function = Callable[[Page], Answer]
 
@@ -38,30 +38,36 @@ def run(
     and its job.
 
     The function is called in the thread that called ``run``, one page at a time, or in ``threads`` other threads
-    concurrently. The page is finished when the function returns. An exception in the function stops the crawl cleanly
-    and is raised here; a later run delivers the page again. The same happens if the function returns another type, or
-    data that JSON cannot represent (TypeError, ValueError). All other arguments and errors are those of ``Crawl``."""
+    concurrently. The page is finished when the function returns. An exception in the function, or KeyboardInterrupt,
+    stops the crawl cleanly and is raised here; a later run delivers the page again. The same happens if the function
+    returns another type, or data that JSON cannot represent (TypeError, ValueError). All other arguments and errors are
+    those of ``Crawl``."""
     code = _code_of(function)
     if threads is not None and (not isinstance(threads, int) or isinstance(threads, bool)):
         raise TypeError(f"threads must be a whole number, not {threads!r}")
     if threads is not None and threads < 1:
         raise ValueError(f"threads must be at least 1, not {threads}: omit it to call the function in this thread")
     crawl = Crawl(directory, seeds, **options)
-    with _crawling(crawl, threads or 1) as calls:
-        if threads is None:
-            _work(code, calls)
-        else:
-            with ThreadPoolExecutor(threads, "page") as pool:
-                done = [pool.submit(_work, code, calls) for _ in range(threads)]
-            for each in done:
-                each.result()
-    return CrawlResult(Path(directory), calls.stats)
+    try:
+        with _crawling(crawl, threads or 1) as calls:
+            if threads is None:
+                _work(code, calls)
+            else:
+                with ThreadPoolExecutor(threads, "page") as pool:
+                    done = [pool.submit(_work, code, calls) for _ in range(threads)]
+                for each in done:
+                    each.result()
+    except KeyboardInterrupt:
+        kept = f"the crawl was stopped: crawler.Job({str(directory)!r}) reads its records, and another run resumes it"
+        raise KeyboardInterrupt(kept) from None  # where this program waited says nothing
+    return CrawlResult(Path(directory), calls.stats, calls.fetched_before)
 
 
 class _Calls:
     """Pages waiting for a thread, each with a future for the function's result."""
 
     def __init__(self) -> None:
+        self.fetched_before = 0
         self.stats: dict[str, Any] = {}
         self.failed: BaseException | None = None  # the exception that ended the crawl
         self._queue: queue.SimpleQueue[tuple[Page, Future[Answer]] | None] = queue.SimpleQueue()
@@ -133,7 +139,8 @@ def _work(code: NamedCode, calls: _Calls) -> None:
             continue
         try:
             answer = _called(code, page)
-        except BaseException:
+        except BaseException as error:
+            error.add_note(f"while handling {page.url}")
             result.set_exception(Withdrawn())  # the function's exception is raised in this thread
             calls.stop()
             raise
@@ -170,6 +177,7 @@ async def _crawl(crawl: Crawl, calls: _Calls, at_once: int) -> None:
         await asyncio.gather(*(_loop(crawl, calls) for _ in range(at_once)))
 
     async with crawl:
+        calls.fetched_before = crawl.stats()["pages_fetched"]
         looping, stopped = asyncio.create_task(pages()), asyncio.create_task(calls.stopped())
         await asyncio.wait((looping, stopped), return_when=asyncio.FIRST_COMPLETED)
         stopped.cancel()

@@ -145,7 +145,10 @@ class Crawl:
     async def _crawl(self, options: RunOptions) -> Result:
         with self._view or contextlib.nullcontext():
             seeds, known = _batches(self._seeds), Configuration(self._settings)
-            return await run_crawl(self._directory, known, seeds, self._view, options)
+            result = await run_crawl(self._directory, known, seeds, self._view, options)
+        if self._view is not None:
+            self._view.end(result.stats)
+        return result
 
     async def _raise_end(self) -> None:
         """Wait for the end of the crawl. Raises the error that ended it, if it was not a limit or a request to stop."""
@@ -154,7 +157,7 @@ class Crawl:
         if result.reason is Stop.CODE:
             raise CodeFailed(self._hooks.stopped_by)
         if result.no_seed is not None:
-            raise NoSeedFetched(result.no_seed)
+            raise NoSeedFetched(result.no_seed.replace("--allow-", "allow_"))  # records name the flags
 
     async def add(self, urls: str | Iterable[str], *, seed: bool = False) -> Answer:
         """Add URLs, like ``crawler add``; with ``seed``, each also extends the scope. Returns the numbers of

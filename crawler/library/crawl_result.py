@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from crawler.base.figures import count, counted
 from crawler.inspect.job_view import JobView, Records
 from crawler.job.metrics.sentences import urls_of
 
@@ -12,13 +13,16 @@ from crawler.job.metrics.sentences import urls_of
 class CrawlResult:
     """A crawl that has ended or stopped at a limit. ``stats`` are its last statistics, and ``job`` reads the rest."""
 
-    def __init__(self, directory: Path, stats: dict[str, Any]) -> None:
+    def __init__(self, directory: Path, stats: dict[str, Any], fetched_before: int) -> None:
+        """``fetched_before``: ``pages_fetched`` when the run started."""
         self.stats = stats
         self.job = JobView(directory)
+        self._fetched = stats["pages_fetched"] - fetched_before
 
     def __repr__(self) -> str:
-        numbers = f"{urls_of(self.stats, 'fetched')} pages, {urls_of(self.stats, 'failed')} failed"
-        return f"<{numbers}, {self.stats['urls_pending']} pending, in {self.job.directory}>"
+        pages = f"{counted(urls_of(self.stats, 'fetched'), 'page')} ({count(self._fetched)} in this run)"
+        left = f"{count(urls_of(self.stats, 'failed'))} failed, {count(self.stats['urls_pending'])} pending"
+        return f"<CrawlResult {pages}, {left}, in {self.job.directory}>"
 
     @property
     def pages(self) -> Records:

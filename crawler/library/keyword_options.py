@@ -10,8 +10,8 @@ from typing import Any
 from msgspec.structs import replace
 
 from crawler.base.faults import UserFault
-from crawler.base.settings.load import Source, nearest, settings_from
-from crawler.base.settings.parts import Settings
+from crawler.base.settings.load import Source, has_key, nearest, settings_from
+from crawler.base.settings.parts import TABLES, Settings
 from crawler.cli.crawl import build_settings
 from crawler.cli.options import FLAGS, STDOUT, Giver
 from crawler.cli.toml_lines import FileSource
@@ -35,7 +35,7 @@ def settings_of(directory: Path, config: Path | None, options: Mapping[str, Any]
     given = {}
     for name, value in options.items():
         if name not in _NAMES:
-            raise TypeError(f"a crawl has no option {name!r}{nearest(name, (*_NAMES, *HOOKS))}")
+            raise TypeError(f"a crawl has no option {name!r}{_instead(name)}")
         if value is None:
             continue
         meant = _NAMES[name].get("const", value) if value is True else value
@@ -86,6 +86,15 @@ def texts(name: str, values: object, such_as: str) -> list[str]:
         if not isinstance(each, str):
             raise TypeError(f"{_argument(name)} must be a list of strings such as {such_as}, but contains {each!r}")
     return found
+
+
+def _instead(name: str) -> str:
+    """Return what to write instead of an unknown argument: another one, or a line in a file."""
+    for table in TABLES:
+        key = name.removeprefix(f"{table}_")
+        if has_key(table, key):
+            return f": write {key} under [{table}] into a file, and give it as config='crawl.toml'"
+    return f"{nearest(name, (*_NAMES, *HOOKS))}; settings without an option go into a file: config='crawl.toml'"
 
 
 def _argument(name: str) -> str:

@@ -44,7 +44,7 @@ class Resumed:
             left, permit = (" but those held back", "permit these, ") if self._job.counters.urls_held_back else ("", "")
             say(
                 f"no URLs are left{left}: the crawl had ended; {permit}add seeds, or start a new one in another "
-                "directory with --job"
+                "directory"
             )
 
     def tell(self, say: Say, seeds: str = "") -> None:

@@ -111,7 +111,7 @@ async def run_crawl(
         facade.begin("resumed" if job.files.resumed else "begun")
         if view is not None:
             run.keeper.tell_notes(view.say)
-            begins = [] if resumed else [f"crawling into {directory}: Ctrl-C stops it, the same command resumes it"]
+            begins = [] if resumed else [f"crawling into {directory}: Ctrl-C stops it, another run resumes it"]
             spoken = [] if access is None or address is None else [spoken_of(settings.dashboard, access, address)]
             for line in (*begins, *spoken, *fetcher.notes):
                 view.say(line)

@@ -51,8 +51,7 @@ async def test_each_page_is_delivered_and_has_one_record(tmp_path: Path, site: S
             if page.depth == 0:
                 assert await page.follow("/hidden")
                 assert not await page.follow("http://other.test/")
-                with pytest.raises(ValueError, match="mailto"):
-                    page.follow("mailto:somebody@h.test")
+                assert not await page.follow("mailto:somebody@h.test")
                 with pytest.raises(TypeError):
                     page.follow(None)  # type: ignore[arg-type]
             page.data["links"] = len(page.links)
@@ -90,6 +89,24 @@ async def test_every_type_and_status_can_be_asked_for(tmp_path: Path, site: Site
     async with crawler.Crawl(tmp_path / "only", seeds, types=["image/png"], **options) as crawl:
         assert [page.url async for page in crawl] == [seeds[0]]
     assert len(rows(tmp_path / "only")) == 3
+
+
+async def test_a_finished_page_does_not_change(tmp_path: Path, site: Site) -> None:
+    async with crawler.Crawl(tmp_path / "job", [site.url("/page/19")], max_depth=0, **OPTIONS) as crawl:
+        async for page in crawl:
+            page.data["bad"] = object()
+            with pytest.raises(TypeError):
+                await page.done()
+            page.data["bad"] = 1
+            assert await page.done()
+            with pytest.raises(RuntimeError, match="finished"):
+                page.data["bad"] = 2
+            with pytest.raises(RuntimeError, match="finished"):
+                page.data.update(bad=2)
+            with pytest.raises(RuntimeError, match="finished"):
+                page.follow("/")
+            assert page.data == {"bad": 1}
+    assert [row["data"] for row in rows(tmp_path / "job")] == [{"bad": 1}]
 
 
 async def test_a_loop_that_is_left_gets_the_page_in_hand_again(tmp_path: Path, site: Site) -> None:
@@ -158,6 +175,7 @@ async def test_what_cannot_be_used_is_refused_and_changes_nothing(tmp_path: Path
     config.write_text("[politeness]\ndelay = 1.0\n")
     for wrong, error in [
         ({"dealy": 1}, TypeError),
+        ({"retries": 0}, TypeError),
         ({"delay": "fast"}, ValueError),
         ({"config": config, "seen": "bloomy"}, ValueError),
         ({"include": [3]}, ValueError),
@@ -170,6 +188,9 @@ async def test_what_cannot_be_used_is_refused_and_changes_nothing(tmp_path: Path
     ]:
         with pytest.raises(error, match=[*wrong][-1]):
             crawler.Crawl(job, seeds, **wrong)
+    for name in ("tries", "retry_tries"):
+        with pytest.raises(TypeError, match=r"tries under \[retry\].*config="):
+            crawler.Crawl(job, seeds, **{name: 1})  # type: ignore[arg-type]
     for none in ([], ["mailto:a@b.test"], ["shop.example"], ["/x"]):
         with pytest.raises(ValueError, match=none[0] if none else "seed"):
             crawler.Crawl(job, none)

@@ -51,10 +51,12 @@ def test_the_result_reads_the_job_as_records_and_as_tables(tmp_path: Path, site:
     result = crawler.run(lambda page: {"n": [1]}, tmp_path / "job", seeds, **options)
     assert [record["url"] for record in result.pages] == [record["url"] for record in result.pages] == seeds[:1]
     assert [record["url"] for record in result.failed] == seeds[1:]
-    assert repr(result) == f"<1 pages, 1 failed, 0 pending, in {tmp_path / 'job'}>"
+    assert repr(result) == f"<CrawlResult 1 page (1 in this run), 1 failed, 0 pending, in {tmp_path / 'job'}>"
+    again = crawler.run(lambda page: {"n": [2]}, tmp_path / "job", **OPTIONS, max_depth=0)
+    assert "1 page (0 in this run)" in repr(again)
     assert repr(result.job) == f"<Job {tmp_path / 'job'}: 1 fetched, 1 failed, 0 pending>"
     assert repr(result.job.records("failed", "blocked")) == f"<Records of {tmp_path / 'job'}: failed, blocked>"
-    assert "pending" in capsys.readouterr().err
+    assert "1 failed, 0 pending" in capsys.readouterr().err.splitlines()[-1]
 
     table = result.job.records().to_arrow()
     assert sorted(table["url"].to_pylist()) == sorted(seeds)
@@ -62,9 +64,9 @@ def test_the_result_reads_the_job_as_records_and_as_tables(tmp_path: Path, site:
     assert (frame["status"][0], frame["outcome"][0], frame["data"][0]) == (200, "fetched", '{"n":[1]}')
     assert frame["fetched_at"].dt.year[0] >= 2026
     assert list(result.job.records("redirect").to_pandas().columns) == table.column_names, "also without a record"
-    records = result.job.records()
-    first = next(records)
-    assert records.to_arrow()["url"].to_pylist() == [url for url in seeds if url != first["url"]]
+    pages = result.pages
+    assert list(pages) == list(pages)
+    assert len(pages.to_arrow()) == len(list(pages)) == 1
 
 
 @pytest.mark.parametrize(
@@ -88,8 +90,9 @@ def test_an_exception_ends_it_and_the_next_run_has_the_page_again(tmp_path: Path
         if len(met) == 3:
             raise LookupError("the third")
 
-    with pytest.raises(LookupError, match="the third"):
+    with pytest.raises(LookupError, match="the third") as failed:
         crawler.run(fails, tmp_path / "job", site.url("/"), **OPTIONS)
+    assert site.url("/page/") in failed.value.__notes__[0]
     assert [row["id"] for row in rows(tmp_path / "job")] == met[:2]
     crawler.run(lambda page: met.append(page.id), tmp_path / "job", **OPTIONS)  # type: ignore[func-returns-value]
     assert met[2] in met[3:]
@@ -111,6 +114,17 @@ def test_what_one_thread_raises_is_raised_though_others_are_in_their_calls(tmp_p
     with pytest.raises(ZeroDivisionError, match="mine"):
         crawler.run(function, tmp_path / "job", seeds, threads=3, **OPTIONS)
     assert not rows(tmp_path / "job")
+
+
+@pytest.mark.parametrize("threads", [None, 2])
+def test_an_interrupt_stops_the_crawl_and_names_the_job(tmp_path: Path, site: Site, threads: int | None) -> None:
+    def interrupts(_: crawler.Page) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt, match=str(tmp_path / "job")):
+        crawler.run(interrupts, tmp_path / "job", site.url("/"), threads=threads, **OPTIONS)
+    crawler.run(lambda _: None, tmp_path / "job", **OPTIONS)
+    assert len(rows(tmp_path / "job")) == PAGES
 
 
 async def async_function(_: crawler.Page) -> None:
@@ -184,7 +198,7 @@ def test_a_function_that_stops_the_crawl_is_named(tmp_path: Path, site: Site, th
 
 def test_a_crawl_that_could_fetch_no_seed_does_not_end_normally(tmp_path: Path, site: Site) -> None:
     refused = OPTIONS | {"allow_private": False}
-    with pytest.raises(crawler.NoSeedFetched, match=site.url("/")):
+    with pytest.raises(crawler.NoSeedFetched, match=f"{site.url('/')}.* allow_private or allow_network"):
         crawler.run(lambda _: None, tmp_path / "job", site.url("/"), **refused)
 
     async def left_at_once() -> None:

@@ -52,8 +52,5 @@ def _called(code: NamedCode, page: PageFacts) -> Answered | str:
 
 
 def is_url(base: str, text: str) -> bool:
-    """Return True if the text is a valid URL; this process cannot check the crawl's rules. Raises ValueError if not."""
-    url = Canonicaliser().canonicalise(text, base)
-    if isinstance(url, Rejected):
-        raise ValueError(f"{text[:100]!r}: {url.reason}")
-    return True
+    """Return whether the text is a URL to crawl; this process cannot check the crawl's rules."""
+    return not isinstance(Canonicaliser().canonicalise(text, base), Rejected)

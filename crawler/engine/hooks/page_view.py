@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Awaitable, Callable, Generator, Mapping
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from msgspec.structs import replace
 from multidict import CIMultiDict, CIMultiDictProxy
@@ -79,12 +79,24 @@ class Follows:
     def __init__(self, answer: bool) -> None:
         self._answer = answer
 
+    def __repr__(self) -> str:
+        return f"<Follows {self._answer}>"
+
     def __bool__(self) -> bool:
         return self._answer
 
     def __await__(self) -> Generator[None, None, bool]:
         yield from ()
         return self._answer
+
+
+class StoredData(dict[str, Any]):
+    """The data of a finished page. It can no longer change."""
+
+    def _refuse(self, *_: object, **__: object) -> NoReturn:
+        raise RuntimeError("the page is finished, so its data is stored: change it before done()")
+
+    __setitem__ = __delitem__ = update = setdefault = pop = popitem = clear = __ior__ = _refuse
 
 
 End = Callable[["Page", bool], Awaitable[bool]]
@@ -98,8 +110,8 @@ class Page:
     record; its values must be valid JSON."""
 
     def __init__(self, facts: PageFacts, follows: Callable[[str], bool], end: End | None = None) -> None:
-        """``follows`` returns whether the crawl would follow a link; it raises ValueError if the text is not a URL to
-        crawl. ``end`` finishes the page, with whether outputs keep it; None: it is finished when a function returns."""
+        """``follows`` returns whether the crawl would follow a link. ``end`` finishes the page, with whether outputs
+        keep it; None: it is finished when a function returns."""
         self._data: dict[str, Any] = {}
         self._facts = facts
         self._follows = follows
@@ -234,11 +246,13 @@ class Page:
     def follow(self, url: str | Link) -> Follows:
         """Follow a link that the crawl did not find on the page, or one of ``links``. It is admitted in the step that
         finishes the page, by the rules for all links: scope, patterns, depth. A relative link is resolved against the
-        page. Awaiting the result is optional. Returns whether these rules allow the link. Raises TypeError if it is
-        neither a str nor a Link, and ValueError if it is not a URL to crawl."""
+        page. Awaiting the result is optional. Returns whether these rules allow the link: never for a URL that is not
+        http or https. Raises TypeError if it is neither a str nor a Link, and RuntimeError after ``done``."""
         url = url.url if isinstance(url, Link) else url
         if not isinstance(url, str):
             raise TypeError(f"a link is a str, not {type(url).__name__}")
+        if isinstance(self._data, StoredData):
+            raise RuntimeError("the page is finished, so its links are stored: follow others before done()")
         follows = self._follows(url)
         self._followed.append(str(url))
         return Follows(follows)
@@ -260,7 +274,9 @@ class Page:
         if self._end is None:
             instead = "return" if keep else "return crawler.DROP"
             raise RuntimeError(f"only a loop over crawler.Crawl can finish its pages; in a function, {instead}")
-        return self._end(self, keep)
+        ended = self._end(self, keep)
+        self._data = StoredData(self._data)
+        return ended
 
     @property
     def _is_html(self) -> bool:

@@ -56,6 +56,10 @@ class Progress:
             self._next_line = elapsed + self._every
             say(self._stream, _line(stats))
 
+    def end(self, stats: Mapping[str, Any]) -> None:
+        """Write a last line, which stays on a terminal too."""
+        self.say(_line(stats))
+
     def say(self, text: str) -> None:
         """Write a line of its own, above the live view if there is one."""
         if self._live is not None:

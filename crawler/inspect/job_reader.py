@@ -129,17 +129,15 @@ def _open_store(path: Path, scratch: Path, *, as_run: bool) -> tuple[RocksStore,
     return RocksStore(path, secondary=scratch / "beside"), fault
 
 
-def _of_last_run(job: OpenJob, now: float, state: str) -> dict[str, Any]:
+def _of_last_run(job: OpenJob, now: float) -> dict[str, Any]:
     """Return how the last run parsed pages and what stopped it; empty if this is unknown."""
-    if state == "running":
-        return {}
     if (job.directory / LIVE).exists():
         return {"stopped_by": KILLED}
     try:
         history = read_history(job.directory, now)
     except (EnvelopeError, CrawlHistoryError, OSError):  # reported by the dashboard and `crawler verify`
         return {}
-    return {"pages_parsed": history.parsed} | (history.stopped if state == "stopped" else {})
+    return {"pages_parsed": history.parsed} | history.stopped
 
 
 def job_stats(directory: Path) -> dict[str, Any]:
@@ -166,9 +164,9 @@ def job_stats(directory: Path) -> dict[str, Any]:
             if state not in UNTIMED:
                 times.add(Work.of(host), own.politeness)
         left = job.counters.pending or (ledger and ledger.waiting) or job.settings.recrawl.enabled
-        # A crawl that is just starting has written no status yet, and may not have any URLs yet.
-        is_over = not left and not (directory / LIVE).exists()
-        shown = "running" if lock_holder(directory) is not None else "ended" if is_over else "stopped"
+        last = None if lock_holder(directory) is not None else _of_last_run(job, now)
+        # A run that was stopped before it had read its seeds may not have any URLs yet.
+        shown = "running" if last is None else "stopped" if left or last.get("stopped_by") else "ended"
         return assemble(
             JobFigures(
                 job.counters,
@@ -189,7 +187,7 @@ def job_stats(directory: Path) -> dict[str, Any]:
                 None if left else seen_at_end(seen.statistics, seen.parameters, 0, None),
                 seen_warning(seen.statistics, seen.parameters, available_memory(), job.settings.seen.compact_slices),
             ),
-        ) | _of_last_run(job, now, shown)
+        ) | (last or {})
 
 
 def hosts(store: Reader) -> Iterator[Host]:

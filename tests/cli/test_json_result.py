@@ -52,6 +52,13 @@ def test_a_run_that_fetches_no_seed_says_why(tmp_path: Path) -> None:
         assert site.asked == []
 
 
+def test_a_limit_before_the_first_seed_is_stored(tmp_path: Path) -> None:
+    words = ("http://127.0.0.1:9/", "--job", tmp_path / "job", *FAST, "--fail-on-limit", "--max-time", "0.001")
+    found, stats = said(crawler(*words)), json.loads(crawler("stats", tmp_path / "job", "--json").out)
+    assert (found["exit"], found["state"], found["stopped_by"]) == (3, "stopped", "max-time")
+    assert (stats["state"], stats["stopped_by"]) == ("stopped", "max-time")
+
+
 @pytest.mark.parametrize(
     "words",
     [

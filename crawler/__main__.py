@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
 import gc
 import os
+import select
 import signal
 import sys
 from types import FrameType
@@ -13,6 +15,7 @@ from typing import NoReturn, TextIO, cast
 from crawler.service.ending_signals import ENDING, INTERRUPTED, quit_at_once
 
 _TRACEBACK = 0.2  # seconds to write that of a bug
+_NO_RESULT = b'{"error": "interrupted", "exit": %d}\n' % INTERRUPTED
 
 
 def run() -> NoReturn:
@@ -53,6 +56,8 @@ def run() -> NoReturn:
     except KeyboardInterrupt:  # after the last step of the command
         code = INTERRUPTED
         _ignore(ours)
+    if code == INTERRUPTED:
+        _say_no_result()
     sys.exit(code)
 
 
@@ -64,7 +69,17 @@ def _ignore(numbers: list[signal.Signals]) -> None:
 
 def _quit(number: int, frame: FrameType | None) -> NoReturn:
     """Exit at once."""
+    _say_no_result()
     quit_at_once("" if "--quiet" in sys.argv else "interrupted; run the same command again")
+
+
+def _say_no_result() -> None:
+    """With ``--json``, write that the command was interrupted, unless the result is written or its reader stalls."""
+    if "--json" in sys.argv:
+        with contextlib.suppress(OSError):
+            for to in getattr(sys.modules.get("crawler.base.say"), "result_to", (1,)):
+                if select.select((), (to,), (), 0)[1]:
+                    os.write(to, _NO_RESULT)
 
 
 def _interrupt(number: int, frame: FrameType | None) -> None:
@@ -79,7 +94,8 @@ def _open_standard_streams() -> None:
     and receive what is meant for the stream."""
     for number, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
         if getattr(sys, name) is None:
-            fd = os.open(os.devnull, os.O_RDWR)
+            # With --json, a result that cannot be written is an error.
+            fd = os.open(os.devnull, os.O_RDONLY if number == 1 and "--json" in sys.argv else os.O_RDWR)
             if fd != number:
                 os.dup2(fd, number)
                 os.close(fd)

@@ -11,10 +11,12 @@ from collections.abc import Iterator, Mapping
 from typing import Any, TextIO
 
 from crawler.base.disk import FULL
+from crawler.base.named_stream import naming
 
 # Errors of writing to a pipe without a reader, and to a closed terminal.
 _GONE = frozenset({errno.EPIPE, errno.EIO})
-_kept: list[int] = []  # the descriptor of standard output, once ``keep_stdout`` has reserved it
+# The descriptor for the result: another one once ``keep_stdout`` has reserved standard output; none once it is written.
+result_to = [1]
 
 
 @contextlib.contextmanager
@@ -50,17 +52,18 @@ def turn_away(stream: TextIO) -> None:
 def keep_stdout() -> int:
     """Reserve standard output, and return a descriptor for it. Any other output from now on, such as that of user code
     and the programs it starts, goes to standard error."""
-    _kept.append(os.dup(sys.stdout.fileno()))
+    result_to[:] = [os.dup(sys.stdout.fileno())]
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     sys.stdout = sys.stderr
-    return _kept[0]
+    return result_to[0]
 
 
 def say_json(value: Mapping[str, Any]) -> None:
-    """Write an object in one line to standard output, even if that is reserved."""
+    """Write an object in one line to standard output, even if that is reserved. Raises OSError."""
     text = json.dumps(value)
-    if not _kept:
-        say(sys.stdout, text)
+    to = result_to.pop() if result_to else 1
+    if to == 1:
+        print(text, flush=True)
         return
-    with open(_kept[0], "w", encoding="utf-8", closefd=False) as stream:
-        say(stream, text)
+    with naming(), open(to, "w", encoding="utf-8", closefd=False) as stream:
+        stream.write(text + "\n")

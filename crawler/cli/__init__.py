@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import math
 import os
 import sys
@@ -215,8 +216,9 @@ def _run(words: Sequence[str] | None, loaded: Callable[[bool, bool], object]) ->
 def _failed(words: list[str], text: str, code: Exit = Exit.FAILED) -> int:
     """Report an error in one line, with ``--json`` also as an object, and return the exit code."""
     say(sys.stderr, f"crawler: {text}")
-    if "--json" in words:
-        say_json({"error": text.removeprefix("error: "), "exit": int(code)})
+    if any(word.partition("=")[0] == "--json" for word in words):
+        with contextlib.suppress(OSError):
+            say_json({"error": text.removeprefix("error: "), "exit": int(code)})
     return code
 
 

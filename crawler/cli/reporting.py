@@ -88,7 +88,12 @@ def finish(arguments: argparse.Namespace, settings: Settings, result: Result, co
 
         code = after_run.write(arguments.job, settings, arguments.parquet, code, quiet=arguments.quiet)
     if arguments.json:
-        say_json({"job": str(arguments.job), "exit": int(code), "error": result.no_seed, **result.stats})
+        error = result.reason if code and not result.stats else result.no_seed
+        try:
+            say_json({"job": str(arguments.job), "exit": int(code), "error": error, **result.stats})
+        except OSError as fault:
+            say(sys.stderr, f"crawler: error: {fault}")
+            return code or Exit.FAILED
     return code
 
 

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.program import Ran, crawler
+from tests.program import PATIENCE, ROOT, Ran, crawler, running
 from tests.site import Site, linked, tree
 
 FAST = ("--allow-private", "--delay", "0", "--json")
@@ -64,6 +68,7 @@ def test_a_limit_before_the_first_seed_is_stored(tmp_path: Path) -> None:
     [
         ("http://h.test/", "--delya", "3"),
         ("http://h.test/", "--max-pages", "x"),
+        ("http://h.test/", "--json=1"),
         ("no-such-file.txt",),
         ("http://h.test/", "--output", "-"),
         ("stats", "no-such-job"),
@@ -76,3 +81,24 @@ def test_an_error_is_an_object_and_a_line(words: tuple[str, ...], tmp_path: Path
     assert ran.code == 2
     assert ran.err == f"crawler: error: {found['error']}\n"
     assert list(tmp_path.iterdir()) == []
+
+
+def test_an_interruption_before_the_run_is_an_object(tmp_path: Path) -> None:
+    os.mkfifo(seeds := tmp_path / "seeds")
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        with running(seeds, "--job", tmp_path / "job", "--json") as process:
+            writer = os.open(seeds, os.O_WRONLY)  # waits until the crawl has opened it
+            process.send_signal(number)
+            out, _ = process.communicate(timeout=PATIENCE)
+            os.close(writer)
+        assert (process.returncode, json.loads(out)) == (130, {"error": "interrupted", "exit": 130})
+
+
+@pytest.mark.parametrize("to", [">/dev/full", ">&-"])
+def test_a_result_that_cannot_be_written_is_an_error(to: str, tmp_path: Path) -> None:
+    with Site({"/": linked([])}) as site:
+        words = [site.url("/"), "--job", str(tmp_path / "job"), *FAST, "--quiet"]
+        shell = ["sh", "-c", f'exec "$@" {to}', "sh", sys.executable, "-m", "crawler", *words]
+        ran = subprocess.run(shell, cwd=ROOT, stderr=subprocess.PIPE, timeout=PATIENCE, check=False)
+        assert site.asked
+    assert (ran.returncode, ran.stderr.count(b"\n")) == (1, 1)

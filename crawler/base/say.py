@@ -63,7 +63,8 @@ def say_json(value: Mapping[str, Any]) -> None:
     text = json.dumps(value)
     to = result_to.pop() if result_to else 1
     if to == 1:
-        print(text, flush=True)
+        sys.stdout.write(text + "\n")
+        sys.stdout.flush()
         return
     with naming(), open(to, "w", encoding="utf-8", closefd=False) as stream:
         stream.write(text + "\n")

@@ -19,6 +19,7 @@ RESTORING = "restoring"  # exists while a job is being restored from a bucket
 BUCKET = "bucket.json"  # exists if the crawl is stored in a bucket
 REPAIRED = "store.repaired"  # a new store, until a repair puts it in the place of the old one
 SEEN = "seen"
+OBJECT_PARTS = ".part"  # exists only in the directory of a store or a backup
 SEEN_FIGURES = "seen-figures.json"  # exists only in buckets, for their readers
 PAGES = "pages.jsonl"
 LIVE = "live.json"

@@ -27,7 +27,7 @@ from crawler.job.checkpoint.envelope import (
     read_bounded,
 )
 from crawler.job.crawl_file import holds_crawl, is_complete, read_crawl_file
-from crawler.job.directory import IDENTITY, UNUSABLE, JobError, OtherFormatError, check_format, holds_job
+from crawler.job.directory import IDENTITY, OBJECT_PARTS, UNUSABLE, JobError, OtherFormatError, check_format, holds_job
 from crawler.seen.filters import FilterError, KeyHash
 
 MAGIC, FORMER_MAGIC = "frontier-job", "crawler-job"
@@ -80,6 +80,8 @@ def read_identity(directory: Path) -> Identity:
         content = decode_envelope(data, MAGIC, VERSION, str(path))
         identity = content_of(content, Identity, str(path), lambda _, stored: _stored_hash(path, stored))
     except (FileNotFoundError, NotADirectoryError):
+        if (directory / OBJECT_PARTS).is_dir():
+            raise JobError(f"{directory} is a store or a backup: name it file:{directory.absolute()}") from None
         raise JobError(f"{directory} holds no crawl: name a job directory") from None
     except EnvelopeError as error:  # before ValueError, its base
         raise JobError(str(error)) from error

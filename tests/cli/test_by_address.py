@@ -112,3 +112,14 @@ def test_a_refusal_is_one_line_and_changes_nothing(tmp_path: Path, words: str) -
     line = one_line(crawler(*words.format(tmp_path).split()), 2)
     assert words in NOWHERE or "directory" in line
     assert listed(tmp_path) == before
+
+
+def test_a_directory_of_the_wrong_kind_is_named_as_what_it_is(crawl: Crawl, tmp_path: Path) -> None:
+    job = crawl.base / "job"
+    for command in ("stats", "verify"):
+        line = one_line(crawler(command, crawl.store), 2)
+        assert f"file:{crawl.store}" in line
+    for words in (("split", job, "--partitions", "2"), ("restore", job, tmp_path / "to")):
+        assert "holds a job" in one_line(crawler(*words), 2)
+    assert "does not exist" in one_line(crawler("restore", tmp_path / "none", tmp_path / "to"), 2)
+    assert not list(tmp_path.iterdir())

@@ -22,6 +22,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from crawler.base.disk import RealDisk, failpoint, make_private_directory
+from crawler.base.figures import counted
 from crawler.base.settings.parts import PARTITIONS_MOST
 from crawler.job.bucket.layout import (
     Owner,
@@ -83,8 +84,8 @@ class Split:
         self.was = 1 if self._file is None else self._file.partitions
         if partitions % self.was or not 2 * self.was <= partitions <= PARTITIONS_MOST:
             raise BucketError(
-                f"the crawl in {objects.address} has {self.was} partitions: it can be split into 2, 3, 4, ... times as "
-                f"many, up to {PARTITIONS_MOST}, but not into {partitions}"
+                f"the crawl in {objects.address} has {counted(self.was, 'partition')}: it can be split into 2, 3, 4, "
+                f"... times as many, up to {PARTITIONS_MOST}, but not into {partitions}"
             )
         self._of = crawl
         self._log = new_log(objects, crawl)

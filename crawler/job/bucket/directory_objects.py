@@ -20,8 +20,9 @@ from crawler.base import entropy
 from crawler.base.disk import CANNOT_LINK, Disk, RealDisk, failpoint, make_private_directory, read_regular, write_file
 from crawler.base.printable import one_line
 from crawler.job.bucket.objects import BucketDown, BucketError, Listed, check_key, check_prefix, is_key
+from crawler.job.crawl_file import CRAWL
+from crawler.job.directory import IDENTITY, OBJECT_PARTS
 
-_PARTS = ".part"
 _DAY = 86_400  # seconds after which no living process is still writing a temporary file
 # These errors last until a person intervenes. All others may pass: a full disk, an I/O error, an unreachable server.
 _LASTING = CANNOT_LINK | {
@@ -45,16 +46,20 @@ class DirectoryObjects:
         BucketDown."""
         self.address = f"file:{directory}"
         self._directory = directory
-        self._parts = directory / _PARTS
+        self._parts = directory / OBJECT_PARTS
         self._disk = RealDisk() if disk is None else disk
         self._durable: set[Path] = set()  # folders whose names this object has made durable
         with self._faults():
+            if reading and not directory.exists():
+                raise BucketError(f"{self.address} does not exist")
             missing = [path for path in (self._parts, *self._parts.parents) if not path.exists()]
             if not reading:
                 make_private_directory(directory, parents=True, exist_ok=True)
             found = sorted(path.name for path in directory.iterdir() if path.name != "lost+found")
-            if found and _PARTS not in found:
-                raise BucketError(f"{self.address} holds other files ({found[0]}): use an empty directory")
+            if found and OBJECT_PARTS not in found:
+                held = "a job" if IDENTITY in found or CRAWL in found else f"other files ({found[0]})"
+                cure = "it is neither a store nor a backup" if reading else "use an empty directory"
+                raise BucketError(f"{self.address} holds {held}: {cure}")
             if reading:
                 if not found:
                     raise BucketError(f"{self.address} is empty: it holds no backup and no crawl")

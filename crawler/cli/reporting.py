@@ -88,7 +88,8 @@ def finish(arguments: argparse.Namespace, settings: Settings, result: Result, co
 
         code = after_run.write(arguments.job, settings, arguments.parquet, code, quiet=arguments.quiet)
     if arguments.json:
-        error = result.reason if code and not result.stats else result.no_seed
+        stopped_early = not result.stats and code in (Exit.LIMIT, Exit.INTERRUPTED)
+        error = result.reason if stopped_early else result.no_seed
         try:
             say_json({"job": str(arguments.job), "exit": int(code), "error": error, **result.stats})
         except OSError as fault:

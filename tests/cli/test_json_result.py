@@ -68,7 +68,6 @@ def test_a_limit_before_the_first_seed_is_stored(tmp_path: Path) -> None:
     [
         ("http://h.test/", "--delya", "3"),
         ("http://h.test/", "--max-pages", "x"),
-        ("http://h.test/", "--json=1"),
         ("no-such-file.txt",),
         ("http://h.test/", "--output", "-"),
         ("stats", "no-such-job"),
@@ -81,6 +80,10 @@ def test_an_error_is_an_object_and_a_line(words: tuple[str, ...], tmp_path: Path
     assert ran.code == 2
     assert ran.err == f"crawler: error: {found['error']}\n"
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_value_of_json_is_refused_in_json() -> None:
+    assert said(crawler("http://h.test/", "--json=1"))["exit"] == 2
 
 
 def test_an_interruption_before_the_run_is_an_object(tmp_path: Path) -> None:

@@ -219,7 +219,7 @@ def test_what_failed_before_is_visited_again_by_the_partition_that_it_belongs_to
 
 
 def test_what_is_refused_changes_nothing(crawl: Crawl, tmp_path: Path) -> None:
-    assert "No such file" in one_line(crawl.split(2))
+    assert "does not exist" in one_line(crawl.split(2))
     crawl.address = f"file:{tmp_path / 'empty'}"
     (tmp_path / "empty").mkdir()
     assert "and no crawl" in one_line(crawl.split(2))

@@ -42,7 +42,7 @@ from crawler.cli.exit_codes import Exit, UsageError
 from crawler.cli.options import FLAGS, flag_words
 from crawler.engine.seeds import SeedsError, read_urls
 from crawler.job.checkpoint.envelope import EnvelopeError
-from crawler.job.directory import DEMO, LAUNCH_LOG, LAUNCH_LOG_BEFORE, LAUNCH_SEEDS, JobError, holds_job
+from crawler.job.directory import DEMO, LAUNCH_LOG, LAUNCH_LOG_BEFORE, LAUNCH_SEEDS, JobError, holds_job, is_free
 from crawler.job.job_lock import lock_holder, locked, unlock
 from crawler.job.last_command import STDIN, LastCommand, read_command
 from crawler.job.live_status import read_live
@@ -193,18 +193,20 @@ class Launches:
         """Create the directory of a new job and start its crawl there. A crawl that ends before it creates its job
         leaves no trace: its name is free again."""
         try:
-            await asyncio.to_thread(_make, directory, seeds)
+            async with alone(directory.parent):
+                self._free(directory.name)  # another program may just have created it
+                await asyncio.to_thread(_make, directory, seeds)
+                try:
+                    text = await self._launcher.launch(directory, ("crawl", f"--job={directory}", *words), place)
+                except LaunchError as error:
+                    if lock_holder(directory) is None and not holds_job(directory):
+                        await asyncio.to_thread(shutil.rmtree, directory, ignore_errors=True)
+                        raise
+                    text = f"It has already ended: {error}"
         except OSError as error:
             raise LaunchError(f"cannot create the directory: {error.strerror}") from error
         except SeedsError as error:
             raise LaunchError(str(error)) from error
-        try:
-            text = await self._launcher.launch(directory, ("crawl", f"--job={directory}", *words), place)
-        except LaunchError as error:
-            if lock_holder(directory) is None and not holds_job(directory):
-                await asyncio.to_thread(shutil.rmtree, directory, ignore_errors=True)
-                raise
-            text = f"It has already ended: {error}"
         await self._jobs.show(directory.name)
         return text
 
@@ -214,7 +216,7 @@ class Launches:
             raise LaunchError("start the dashboard with --new-jobs DIR, in which new jobs are created", 403)
         check_name(name)
         directory = self._new_jobs.absolute() / name
-        if directory.exists() or directory.is_symlink():
+        if not is_free(directory) or lock_holder(directory) is not None:
             raise LaunchError("a directory of that name already exists: choose another name")
         return directory
 
@@ -256,11 +258,11 @@ def start_fault(directory: Path) -> str | None:
 def _make(directory: Path, seeds: Iterable[str] | None) -> None:
     """Create the directory of a new job, with its seeds if there are any. Raises OSError, or SeedsError if they cannot
     be read; then the directory does not exist."""
-    make_private_directory(directory)
+    make_private_directory(directory, exist_ok=True)
     if seeds is None:
         return
     try:
-        with open(directory / LAUNCH_SEEDS, "x", encoding="utf-8", opener=private_opener) as stream:
+        with open(directory / LAUNCH_SEEDS, "w", encoding="utf-8", opener=private_opener) as stream:
             stream.writelines(f"{seed}\n" for seed in seeds)
     except (OSError, SeedsError):
         shutil.rmtree(directory, ignore_errors=True)

@@ -99,6 +99,17 @@ def holds_job(directory: Path) -> bool:
     return (directory / IDENTITY).is_file()
 
 
+def is_free(directory: Path) -> bool:
+    """True if a new job may be launched there: there is nothing, or only what a launch leaves whose crawl was killed
+    before its job existed."""
+    try:
+        return not directory.is_symlink() and {path.name for path in directory.iterdir()} <= _LAUNCHED
+    except FileNotFoundError:
+        return True
+    except OSError:
+        return False
+
+
 def check_restored(directory: Path) -> None:
     """Raise JobError if ``crawler restore`` was interrupted before it had created the job: its files are not the
     remains of a crawl. A crawl in a bucket is restored again when it is resumed, so it is not refused."""

@@ -20,16 +20,25 @@ from msgspec import Meta, Struct
 
 from crawler.base.clock import SteadyClock
 from crawler.base.disk import make_private_directory, private_opener
-from crawler.base.settings.parts import CrawlSettings, Settings
+from crawler.base.settings.parts import CrawlSettings, Depth, Settings
 from crawler.cli.exit_codes import UsageError
-from crawler.cli.launches import MOST_SEEDS, Launcher, check_name, checked_seeds, last_line
+from crawler.cli.launches import (
+    MOST_SEEDS,
+    Launcher,
+    LaunchError,
+    alone,
+    check_command,
+    check_name,
+    checked_seeds,
+    last_line,
+)
 from crawler.engine.seeds import read_urls
 from crawler.inspect.broken_links import Findings, Result
 from crawler.inspect.crawl_partitions import crawl_partitions, holds_any
 from crawler.inspect.crawl_reader import stats_of
 from crawler.inspect.explanation import explain_in
 from crawler.inspect.page_texts import row_of_page, search_texts
-from crawler.job.directory import LAUNCH_LOG, LAUNCH_SEEDS, check_vacant, holds_job
+from crawler.job.directory import LAUNCH_LOG, LAUNCH_SEEDS
 from crawler.job.job_lock import lock_holder
 from crawler.job.run_settings import read_run
 from crawler.service.commands import NOT_RUNNING, Command, Refused
@@ -73,7 +82,6 @@ class Crawls:
         self._words = [*words, f"--output={','.join(dict.fromkeys((*settings.output.keep, *KEPT)))}", "--quiet"]
         self._limits: CrawlSettings = settings.crawl
         self._launcher = Launcher()
-        self._one = asyncio.Lock()
 
     def running(self) -> dict[str, bool]:
         """Return, by name, whether each crawl is running."""
@@ -87,18 +95,24 @@ class Crawls:
             raise UsageError(f"there is no crawl {name!r}: `status` without a name lists them")
         return self.directory / name
 
-    async def start(self, asked: Crawl) -> Path:
-        """Start or resume a crawl, unless it is running, and return its directory. Raises LaunchError, and UserFault
-        for the arguments."""
+    async def start(self, asked: Crawl) -> tuple[Path, bool]:
+        """Start or resume a crawl, unless it is running. Returns its directory, and whether it was started. Raises
+        LaunchError, and UserFault for the arguments."""
         urls, words = checked_seeds(asked.seeds), self._limits_of(asked)
         name = _name_of(urls[0]) if asked.name is None else asked.name
         check_name(name)
         directory = self.directory / name
-        async with self._one:
-            if not await asyncio.to_thread(self._prepare, directory, urls):
-                command = ("crawl", f"--job={directory}", *self._words, *words, str(directory / LAUNCH_SEEDS))
-                await self._launcher.launch(directory, command, Path.cwd())
-        return directory
+        command = (f"--job={directory}", *self._words, *words, str(directory / LAUNCH_SEEDS))
+        async with alone(self.directory):
+            is_new = not holds_any(directory)
+            if starts := await asyncio.to_thread(self._prepare, directory, urls, command):
+                try:
+                    await self._launcher.launch(directory, ("crawl", *command), Path.cwd())
+                except LaunchError:
+                    if not is_new or not holds_any(directory):
+                        raise
+                    # It has run and already ended: its state and log say how.
+        return directory, starts
 
     def _limits_of(self, asked: Crawl) -> list[str]:
         """Return the flags of the limits of a crawl. Raises UsageError for one that the operator does not allow."""
@@ -110,9 +124,9 @@ class Crawls:
         words.append(f"--max-time={time or min(TIME, limits.max_time or TIME)}")
         return words if depth is None else [*words, f"--max-depth={depth}"]
 
-    def _prepare(self, directory: Path, urls: Sequence[str]) -> bool:
-        """Add the seeds to the crawl's file. Returns True if the crawl is running, with these seeds. Raises UserFault,
-        OSError."""
+    def _prepare(self, directory: Path, urls: Sequence[str], command: Sequence[str]) -> bool:
+        """Add the seeds to the crawl's file. Returns False if the crawl is running, with these seeds. Raises UserFault,
+        LaunchError, OSError; then nothing has been added."""
         path, is_running = directory / LAUNCH_SEEDS, self.running().get(directory.name, False)
         known = _seeds(path)
         more = [url for url in dict.fromkeys(urls) if url not in known]
@@ -122,12 +136,11 @@ class Crawls:
             self._check_hosts(directory.name, {*known, *more})
             if directory.is_symlink():
                 raise UsageError(f"{directory.name} is a symbolic link: choose another name")
-            if not holds_job(directory):
-                check_vacant(directory)
+            check_command(command)
             make_private_directory(directory, exist_ok=True)
             with open(path, "a", encoding="utf-8", opener=private_opener) as stream:
                 stream.writelines(f"{url}\n" for url in more)
-        return is_running
+        return not is_running
 
     def _check_hosts(self, name: str, urls: Iterable[str]) -> None:
         """Raise UsageError if too many crawls run, or one of them has a seed on the same host: each keeps the pause
@@ -182,6 +195,8 @@ async def _state_of(directory: Path) -> Answer:
     stats = await asyncio.to_thread(stats_of, directory)
     state: dict[str, Any] = {"name": directory.name, "running": lock_holder(directory) is not None}
     state |= {key: stats[key] for key in _STATE if stats.get(key) is not None} | {"notes": missed(stats)}
+    if state.get("stopped"):
+        state["stopped"] = re.sub(r"--max-(pages|time)\b", r"max_\1", state["stopped"])  # an agent has no flags
     said = last_line(directory / LAUNCH_LOG)
     return Answer(state | ({"log": said.replace(str(directory), directory.name)} if said else {}))
 
@@ -208,14 +223,17 @@ class Crawl(Tool):
     name: Annotated[str, Meta(description="Name for the crawl (default: the host of the first seed).")] | None = None
     max_pages: Annotated[int, Meta(ge=1, description=f"Pages of the crawl in all ({PAGES}).")] | None = None
     max_time: Annotated[float, Meta(gt=0, description=f"Seconds of this run ({TIME:g}).")] | None = None
-    max_depth: Annotated[int, Meta(ge=0, description="Links to follow from a seed (default: any).")] | None = None
+    max_depth: Annotated[Depth, Meta(ge=0, description="Links to follow from a seed (default: any).")] | None = None
     wait: Wait = 30
 
     async def run(self, crawls: Crawls) -> Answer:
         deadline = asyncio.get_running_loop().time() + self.wait
-        directory = await crawls.start(self)
-        await _until_ended(directory, deadline - asyncio.get_running_loop().time())
-        return await _state_of(directory)
+        while True:
+            directory, started = await crawls.start(self)
+            await _until_ended(directory, deadline - asyncio.get_running_loop().time())
+            state = await _state_of(directory)
+            if started or state.facts.get("stopped_by") != "killed":
+                return state
 
 
 class Status(Tool):
@@ -316,6 +334,8 @@ class Explain(Tool):
 
     async def run(self, crawls: Crawls) -> Answer:
         found = await asyncio.to_thread(explain_in, crawls.place(self.name), completed(self.url) or self.url)
+        if found.rejected is not None:
+            raise UsageError(f"{self.url!r} is not a URL to crawl: {found.rejected}")
         lines = (f"{what}: {text}" if text else what for what, text in explanation_lines(found))
         return Answer({"url": found.href or self.url}, "\n".join(lines))
 

@@ -21,11 +21,12 @@ import argparse
 import asyncio
 import contextlib
 import itertools
+import os
 import re
 import shutil
 import subprocess
 import tomllib
-from collections.abc import Awaitable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -41,8 +42,8 @@ from crawler.cli.exit_codes import Exit, UsageError
 from crawler.cli.options import FLAGS, flag_words
 from crawler.engine.seeds import SeedsError, read_urls
 from crawler.job.checkpoint.envelope import EnvelopeError
-from crawler.job.directory import DEMO, LAUNCH_LOG, LAUNCH_SEEDS, JobError, holds_job
-from crawler.job.job_lock import lock_holder
+from crawler.job.directory import DEMO, LAUNCH_LOG, LAUNCH_LOG_BEFORE, LAUNCH_SEEDS, JobError, holds_job, is_free
+from crawler.job.job_lock import lock_holder, locked, unlock
 from crawler.job.last_command import STDIN, LastCommand, read_command
 from crawler.job.live_status import read_live
 from crawler.job.run_settings import read_run
@@ -56,6 +57,7 @@ MOST_SEEDS = 10_000  # per request; a job may get more from its file
 MOST_NAME = 64  # characters of a job's name
 WAIT = 20.0  # seconds to wait for a crawl to run or end
 _POLL = 0.1
+_LOCK = ".lock"  # file in a directory of jobs, locked while one of them is started
 _NAME = re.compile(rf"[A-Za-z0-9][A-Za-z0-9._-]{{0,{MOST_NAME - 1}}}")
 # Flags that a page may not set: they access files, code, addresses of this network, or the dashboard's port.
 _NOT_FROM_A_PAGE = (
@@ -95,6 +97,17 @@ class Launcher:
                 raise LaunchError(f"cannot start the crawl: {error.filename or ''} {error.strerror}") from error
             self._started.append(process)
             return await _outcome(process, job, log)
+
+
+@contextlib.asynccontextmanager
+async def alone(jobs: Path) -> AsyncIterator[None]:
+    """A context in which no other program creates jobs in the directory this way. Raises OSError."""
+    while (lock := locked(jobs / _LOCK, os.O_CREAT)) is None:  # noqa: ASYNC110, another process has it
+        await asyncio.sleep(_POLL)
+    try:
+        yield
+    finally:
+        unlock(lock)
 
 
 class Launches:
@@ -180,18 +193,20 @@ class Launches:
         """Create the directory of a new job and start its crawl there. A crawl that ends before it creates its job
         leaves no trace: its name is free again."""
         try:
-            await asyncio.to_thread(_make, directory, seeds)
+            async with alone(directory.parent):
+                self._free(directory.name)  # another program may just have created it
+                await asyncio.to_thread(_make, directory, seeds)
+                try:
+                    text = await self._launcher.launch(directory, ("crawl", f"--job={directory}", *words), place)
+                except LaunchError as error:
+                    if lock_holder(directory) is None and not holds_job(directory):
+                        await asyncio.to_thread(shutil.rmtree, directory, ignore_errors=True)
+                        raise
+                    text = f"It has already ended: {error}"
         except OSError as error:
             raise LaunchError(f"cannot create the directory: {error.strerror}") from error
         except SeedsError as error:
             raise LaunchError(str(error)) from error
-        try:
-            text = await self._launcher.launch(directory, ("crawl", f"--job={directory}", *words), place)
-        except LaunchError as error:
-            if lock_holder(directory) is None and not holds_job(directory):
-                await asyncio.to_thread(shutil.rmtree, directory, ignore_errors=True)
-                raise
-            text = f"It has already ended: {error}"
         await self._jobs.show(directory.name)
         return text
 
@@ -201,7 +216,7 @@ class Launches:
             raise LaunchError("start the dashboard with --new-jobs DIR, in which new jobs are created", 403)
         check_name(name)
         directory = self._new_jobs.absolute() / name
-        if directory.exists() or directory.is_symlink():
+        if not is_free(directory) or lock_holder(directory) is not None:
             raise LaunchError("a directory of that name already exists: choose another name")
         return directory
 
@@ -243,11 +258,11 @@ def start_fault(directory: Path) -> str | None:
 def _make(directory: Path, seeds: Iterable[str] | None) -> None:
     """Create the directory of a new job, with its seeds if there are any. Raises OSError, or SeedsError if they cannot
     be read; then the directory does not exist."""
-    make_private_directory(directory)
+    make_private_directory(directory, exist_ok=True)
     if seeds is None:
         return
     try:
-        with open(directory / LAUNCH_SEEDS, "x", encoding="utf-8", opener=private_opener) as stream:
+        with open(directory / LAUNCH_SEEDS, "w", encoding="utf-8", opener=private_opener) as stream:
             stream.writelines(f"{seed}\n" for seed in seeds)
     except (OSError, SeedsError):
         shutil.rmtree(directory, ignore_errors=True)
@@ -257,7 +272,7 @@ def _make(directory: Path, seeds: Iterable[str] | None) -> None:
 def _start(words: Sequence[str], directory: Path, log: Path) -> subprocess.Popen[bytes]:
     """Start the process with its own log; the previous log is kept next to it. Raises OSError."""
     with contextlib.suppress(FileNotFoundError):
-        log.replace(log.with_name(f"{LAUNCH_LOG}.1"))
+        log.replace(log.with_name(LAUNCH_LOG_BEFORE))
     with open(log, "xb", opener=private_opener) as stream:
         return subprocess.Popen(
             [*words_of(), *words],

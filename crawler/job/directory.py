@@ -25,11 +25,13 @@ PAGES = "pages.jsonl"
 LIVE = "live.json"
 DEMO = "demo.json"  # exists if `crawler demo` created the job
 CHECK = "check.json"  # exists if `crawler check` created the job
-LAUNCH_LOG = "crawl.log"  # the output of a crawl that a dashboard started ...
+LAUNCH_LOG = "crawl.log"  # the output of a crawl that a dashboard or an agent started ...
+LAUNCH_LOG_BEFORE = f"{LAUNCH_LOG}.1"  # ... of the start before, ...
 LAUNCH_SEEDS = "seeds.txt"  # ... and the seeds entered there
 # Names allowed in a directory without a job: the file system's own, files left by a crawl that was killed before it
-# started, and files of the dashboard that starts one.
-_BEFORE = frozenset({"lost+found", "lock", f"{IDENTITY}.part", "crash.txt", BUCKET, LAUNCH_LOG, LAUNCH_SEEDS})
+# started, and files of the program that starts one.
+_LAUNCHED = frozenset({"lock", f"{IDENTITY}.part", LAUNCH_LOG, LAUNCH_LOG_BEFORE, LAUNCH_SEEDS})
+_BEFORE = _LAUNCHED | {"lost+found", "crash.txt", BUCKET}
 # These errors mean that the directory cannot be used as requested. All others mean a failure of the disk or the system.
 UNUSABLE = frozenset(
     {
@@ -96,6 +98,17 @@ def made_at(directory: Path) -> float:
 def holds_job(directory: Path) -> bool:
     """True if the directory contains a job."""
     return (directory / IDENTITY).is_file()
+
+
+def is_free(directory: Path) -> bool:
+    """True if a new job may be launched there: there is nothing, or only what a launch leaves whose crawl was killed
+    before its job existed."""
+    try:
+        return not directory.is_symlink() and {path.name for path in directory.iterdir()} <= _LAUNCHED
+    except FileNotFoundError:
+        return True
+    except OSError:
+        return False
 
 
 def check_restored(directory: Path) -> None:

@@ -20,6 +20,7 @@ from mcp import ClientSession, StdioServerParameters, stdio_client
 
 from crawler.cli import main
 from crawler.cli.agent_tools import TOOLS
+from crawler.job.directory import holds_job
 from crawler.job.job_lock import lock_holder
 from crawler.job.live_status import read_live
 from tests.program import ROOT, wait_until
@@ -78,7 +79,7 @@ def crawls(tmp_path: Path) -> Iterator[Path]:
     """Where the crawls are; at the end none runs, and the client had to read nothing but the protocol."""
     directory = tmp_path / "crawls"
     yield directory
-    for job in directory.iterdir() if directory.exists() else ():
+    for job in directory.glob("*/"):
         pid = lock_holder(job)
         if pid:
             os.kill(pid, signal.SIGKILL)
@@ -151,6 +152,8 @@ async def test_an_agent_crawls_searches_and_reads(crawls: Path, config: Path, ca
                 {"seeds": seeds, "max_pages": 0},
                 {"seeds": seeds, "max_pages": "many"},
                 {"seeds": seeds, "max_pages": 501},
+                {"seeds": seeds, "max_pages": 2**70},
+                {"seeds": seeds, "max_depth": 5_000_000_000},
                 {"seeds": seeds, "max_time": 3_601},
                 {"seeds": seeds, "ignore_robots": True},
                 {},
@@ -164,7 +167,7 @@ async def test_an_agent_crawls_searches_and_reads(crawls: Path, config: Path, ca
             await asking.refused("search", name="link", query="geese")
             await asking.refused("crawl", seeds=seeds, name="link")
             assert os.listdir(crawls / "photographs") == ["1.jpg"]
-            assert sorted(os.listdir(crawls)) == sorted([name, "photographs", "link"])
+            assert sorted(os.listdir(crawls)) == sorted([".lock", name, "photographs", "link"])
             assert sorted(site.pages_asked()) == sorted(map(site.url, ("/", "/geese", "/moved-away")))
     assert not [record for record in caplog.records if record.name.startswith("mcp")], "a line that is no message"
 
@@ -215,17 +218,90 @@ async def test_killed_servers_and_crawls_lose_nothing(crawls: Path, config: Path
             stop = asyncio.create_task(asking.facts("stop", name="tree"))
             while (await asking.facts("status", name="tree"))["state"] == "running":
                 pass
-            held.most = 1000
+            held.most = 40
             state = await stop
             assert (state["state"], state["running"]) == ("stopped", False)
             assert 20 < state["urls_by_outcome"]["fetched"] < len(pages)
-            state = await asking.facts("crawl", **asked, wait=50)
+            assert (await asking.facts("crawl", **asked, wait=0))["running"]
+            wait_until(held.reached, "it was resumed")
+            whole = asyncio.create_task(asking.facts("crawl", **asked, wait=50))
+            await asking.facts("status", name="tree")  # asked later, answered earlier
+            crawl = lock_holder(job)
+            assert crawl
+            os.kill(crawl, signal.SIGKILL)
+            held.most = 1000
+            state = await whole
             assert (state["state"], state["urls_by_outcome"]["fetched"]) == ("ended", len(pages))
         counts = Counter(site.pages_asked())
     assert set(counts) == set(map(site.url, pages))
-    assert counts.total() - len(counts) <= 2 * SLOTS, "after SIGKILL only what was in flight is fetched again"
+    assert counts.total() - len(counts) <= 3 * SLOTS, "after SIGKILL only what was in flight is fetched again"
     done = [json.loads(line)["url"] for line in (job / "pages.jsonl").read_text().splitlines()]
     assert sorted(done) == sorted(counts)
+
+
+async def test_a_call_whose_crawl_dies_before_its_job_exists_can_be_repeated(crawls: Path, config: Path) -> None:
+    with Site(SITE) as site:
+        asked = {"seeds": [site.url("/")], "name": "early"}
+        async with agent(crawls, "--config", config) as asking:
+            for _ in range(3):
+                refused = asyncio.create_task(asking.refused("crawl", **asked))
+                while not (found := children(asking.pid)) and not refused.done():  # noqa: ASYNC110, another process
+                    await asyncio.sleep(0.005)
+                for crawl in found:
+                    os.kill(crawl, signal.SIGKILL)
+                assert "-9" in await refused
+            assert not holds_job(crawls / "early")
+            state = await asking.facts("crawl", **asked, wait=50)
+            assert (state["state"], state["urls_by_outcome"]["fetched"]) == ("ended", 4)
+
+
+def children(process: int) -> list[int]:
+    tasks = Path(f"/proc/{process}/task").iterdir()
+    return [int(child) for task in tasks for child in (task / "children").read_text().split()]
+
+
+async def test_a_refused_start_leaves_no_seeds_and_no_directory(crawls: Path, config: Path) -> None:
+    with Site(SITE) as site:
+        async with agent(crawls, "--config", config) as asking:
+            written(config, CONFIG.replace("delay", "dealy"))
+            assert "dealy" in await asking.refused("crawl", seeds=[site.url("/secret")], name="some")
+            assert not (crawls / "some").exists()
+            written(config, CONFIG)
+            await asking.facts("crawl", seeds=[site.url("/geese")], name="some", wait=50)
+        assert site.pages_asked() == [site.url("/geese")]
+
+
+async def test_answers_have_the_names_of_arguments_and_refuse_what_is_not_a_url(crawls: Path, config: Path) -> None:
+    with Site(SITE) as site:
+        async with agent(crawls, "--config", config) as asking:
+            state = await asking.facts("crawl", seeds=[site.url("/")], max_pages=1, wait=50)
+            assert "max_pages" in state["stopped"]
+            assert "--" not in json.dumps(state)
+            for wrong in ("nope", "", "file:///etc/hostname"):
+                for tool in ("read", "explain"):
+                    await asking.refused(tool, name=state["name"], url=wrong)
+
+
+@pytest.mark.parametrize("names", [("a", "a"), ("a", "b")])
+async def test_two_servers_on_one_directory_start_each_crawl_and_each_host_once(
+    crawls: Path, config: Path, names: tuple[str, str]
+) -> None:
+    pages = tree(4)
+    held = Held(pages, 0)
+    with Site(dict.fromkeys(pages, held.answer)) as site:
+        words = {"seeds": [site.url("/")], "wait": 0}
+        async with agent(crawls, "--config", config) as one, agent(crawls, "--config", config) as other:
+            calls = (
+                asking.session.call_tool("crawl", {**words, "name": name})
+                for asking, name in zip((one, other), names, strict=True)
+            )
+            answers = await asyncio.gather(*calls)
+            (name,) = (await one.facts("status"))["running"]
+            refused = [called for called, answer in zip(names, answers, strict=True) if answer.is_error]
+            assert refused == [each for each in names if each != name]
+            held.most = 100
+            assert (await other.facts("crawl", **{**words, "name": name, "wait": 50}))["state"] == "ended"
+        assert sorted(site.pages_asked()) == sorted(map(site.url, pages))
 
 
 async def test_only_the_operator_opens_private_addresses_and_sets_the_most(crawls: Path, config: Path) -> None:

@@ -385,6 +385,21 @@ def test_a_crawl_that_fails_at_once_is_told_in_its_own_words_and_its_name_stays_
     assert "NO_SUCH_VARIABLE_HERE" in refused.err
 
 
+def test_a_name_whose_crawl_died_with_its_dashboard_before_its_job_existed_is_free(tmp_path: Path) -> None:
+    new = tmp_path / "jobs"
+    for path in (new / "left" / "crawl.log", new / "left" / "crawl.log.1", new / "left" / "seeds.txt"):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("http://no-such-host.test/\n")
+    (new / "file").touch()
+    words = ("--new-jobs", new, "--config", configuration(tmp_path / "base.toml"))
+    with Site(tree(3)) as site, ended(new / "left"), board(*words) as shown:
+        assert shown.ask("api/jobs", {"name": "file", "seeds": [site.url("/")]})[0] == 409
+        status, answer = shown.ask("api/jobs", {"name": "left", "seeds": [site.url("/")]})
+        assert status == 201, answer
+        assert shown.wait("left", "ended")["pages"] == 3
+        assert shown.ask("api/jobs", {"name": "left", "seeds": [site.url("/")]})[0] == 409
+
+
 def test_a_command_that_is_unknown_or_damaged_is_said(tmp_path: Path, made: Stopped) -> None:
     old, bad = made.copy(tmp_path / "old"), made.copy(tmp_path / "bad")
     (old / COMMAND).unlink(missing_ok=True)

@@ -426,12 +426,12 @@ def requeue(into: Requeue, cut: OutputCut, batch: Batch) -> None:
     for digest, row in into.store.rows(Family.PAYLOADS):
         if row[: len(first)] >= first:
             batch.delete(Family.PAYLOADS, digest)  # its capture is lost
-    for key, aside in cut.lost_asides:
+    for key, _ in cut.lost_asides:
         batch.delete(Family.ASIDES, key)
-        if aside.is_of_page:  # ``crawler text`` detects that its row is missing
-            continue
-        batch.delete(Family.ROBOTS, aside.owner.encode("ascii"))
-        frontier.overrides.ask_robots(aside.owner, batch)
+    # ``crawler text`` detects that a page's row is missing. A host may have lost its robots.txt and its terms.
+    for host in {aside.owner for _, aside in cut.lost_asides if not aside.is_of_page}:
+        batch.delete(Family.ROBOTS, host.encode("ascii"))
+        frontier.overrides.ask_robots(host, batch)
         counters.robots_fetched -= 1
     revisits = Revisits(into.store, into.recrawl, lambda _: 0.0)
     again: dict[str, Entry] = {}

@@ -93,16 +93,15 @@ def test_tries_and_holds_count_in_the_time_left(tmp_path: Path, kind: str) -> No
     lab = Laboratory(tmp_path / "job", pages).with_politeness(delay=0.3)
     seen = watched(lab, f"http://{kind}.test/", "http://fine.test/")
     assert seen.lasted > 600
-    before = None
+    right = []
     for second, stats, _ in seen.between(0.1, 0.75):
         left, slowest = stats["time_left"], stats["slowest_host"]
         assert left is not None, "a number, as long as the crawl runs"
-        assert left["host"] == f"{kind}.test:80"
-        assert left["seconds"] == pytest.approx(seen.lasted - second, rel=0.5, abs=90)
+        assert slowest["name"] == f"{kind}.test:80"
         assert left["seconds"] >= slowest["seconds"] - 1e-6
-        end = second + left["seconds"]
-        assert before is None or end == pytest.approx(before, rel=0.2, abs=30), "it does not jump"
-        before = end
+        assert left["seconds"] <= 1.5 * (seen.lasted - second) + 90
+        right.append(left["at_least"] or left["seconds"] >= 0.5 * (seen.lasted - second) - 90)
+    assert sum(right) > 0.9 * len(right), "it is a bound while the host waits after failures"
 
 
 def test_of_a_host_that_never_answers_the_crawl_says_when_it_gives_up(tmp_path: Path) -> None:
@@ -117,4 +116,4 @@ def test_of_a_host_that_never_answers_the_crawl_says_when_it_gives_up(tmp_path: 
         assert stats["time_left"]["seconds"] == pytest.approx(seen.lasted - second, rel=0.3, abs=15)
         if not stats["urls_in_flight"] and stats["slowest_host"]["wait_seconds"] >= 1:
             told.append(words["working"]["text"])
-    assert any("waits for dead.test:80" in text and "next request in" in text for text in told)
+    assert any("Waits for dead.test:80" in text and "next request in" in text for text in told)

@@ -224,7 +224,7 @@ def test_a_robots_txt_whose_part_is_lost_is_fetched_again(tmp_path: Path) -> Non
         assert lease is not None
         assert lease.entry is None, "its robots.txt first"
         kept = (Part(WARC, b"(robots)"),)
-        job.robots_known(lease, RobotsAnswer(b"stored", now + 1e6, None, RequestOutcome(), kept=kept), now)
+        job.robots_known(lease, RobotsAnswer(b"stored", now + 1e6, None, RequestOutcome(), Found([], 1), kept), now)
 
     with bench.opened() as job:
         job.admit(Found([Canonical("http://h.test/1", "http://h.test/1")], 0))

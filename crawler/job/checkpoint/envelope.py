@@ -51,7 +51,7 @@ def content_of(
     """Return the content of an envelope as a value of a type; ``dec_hook`` as in msgspec. Raises EnvelopeError."""
     try:
         return msgspec.convert(content, kind, dec_hook=dec_hook)
-    except msgspec.ValidationError as error:
+    except (msgspec.ValidationError, UnicodeEncodeError) as error:  # the latter for half a surrogate pair in a key
         raise EnvelopeError(f"{name}: {error}") from error
 
 

@@ -80,7 +80,7 @@ class Events:
         """Restore what ``after(0)`` returned. Raises EventsError, leaving the state unchanged."""
         try:
             events = msgspec.convert(written, list[Event])
-        except msgspec.ValidationError as error:
+        except (msgspec.ValidationError, UnicodeEncodeError) as error:
             raise EventsError(f"not a list of events: {error}") from error
         for event in events:
             self._kept[event.kind].append(event)

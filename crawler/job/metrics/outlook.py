@@ -108,7 +108,8 @@ class Observed:
 
 
 class TimeLeft(Struct, frozen=True):
-    """The time to the end of a crawl. ``at_least``: the crawl still finds URLs, so it may well take longer.
+    """The time to the end of a crawl. ``at_least``: the crawl still finds URLs, or the slowest host waits because of
+    failures, so it may well take longer.
 
     ``host`` is the host that determines the time, None if no single host does. ``grows``: the queue of this host grows
     as fast as it is read. ``like``: the pattern of its URLs, if they are also far from the seeds."""
@@ -132,7 +133,8 @@ def time_left(pace: Pace | None, left: int, slowest: HostTime | None, growing: W
     if slowest is not None and slowest.seconds > 0 and slowest.seconds >= DETERMINES * seconds:
         seconds, host = slowest.seconds, slowest.name
     if not seconds or growing is None:
-        return TimeLeft(seconds, pace.grows, host) if seconds else None
+        waits = slowest is not None and bool(slowest.reason)
+        return TimeLeft(seconds, pace.grows or waits, host) if seconds else None
     like = (growing.deep and variants_of(*split_path(growing.deep[growing.deep.find("/", 8) :]))) or ""
     host = growing.name if like or not pace.grows else host
     return TimeLeft(seconds, True, host, host == growing.name, like[:SHOWN])

@@ -155,7 +155,7 @@ def _check_file(path: Path, canonicaliser: Canonicaliser) -> None:
 
 
 def _hint(path: Path) -> str:
-    """Return a hint with the URL that may have been meant by a missing file's name."""
+    """Return a hint with the URL that the user may have meant by the name of a missing file."""
     word = str(path)
     url = completed(word)
     if url is None or path.is_file() or _ending(word) in _OF_LISTS:

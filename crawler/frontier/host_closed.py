@@ -59,7 +59,7 @@ def closure(host: Host, budget: BudgetSettings) -> HostClosed | None:
         return HostClosed("retired", retired_words(host), failed=True)
     tally = host.tally
     if budget.host_pages is not None and tally.fetched >= budget.host_pages:
-        return _used_up(Rule.HOST_PAGES, f"{tally.fetched} of {budget.host_pages} responses are taken")
+        return _used_up(Rule.HOST_PAGES, f"{tally.fetched} of {budget.host_pages} responses have been used")
     if budget.host_bytes is not None and tally.size_read >= budget.host_bytes:
         return _used_up(Rule.HOST_BYTES, f"{tally.size_read} of {budget.host_bytes} bytes are taken")
     return None if host.domain is None else _closure_of_domain(host.domain, budget)

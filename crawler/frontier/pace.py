@@ -23,9 +23,10 @@ GROUPS_MOST = 100_000  # groups that are summed; beyond that, hosts of new group
 class HostTime(Struct, frozen=True):
     """The time until all ``pending`` URLs of a host have been requested.
 
-    ``seconds`` is ``wait_seconds`` until its next time plus ``seconds_per_url`` for each URL. For a host that does not
-    respond or provide its robots.txt, it is the time until the crawler gives up. ``reason`` is why it waits, empty if
-    only for its gap. For ``hosts`` that share one gap it is the sum, under the name of the host with most pending URLs.
+    ``seconds`` is ``wait_seconds``, the time until its next request, plus ``seconds_per_url`` for each URL. For a host
+    that does not respond or provide its robots.txt, it is the time until the crawler gives up. ``reason`` is why it
+    waits, empty if only for its gap. For ``hosts`` that share one gap it is the sum, under the name of the host with
+    most pending URLs.
     """
 
     name: str

@@ -247,8 +247,8 @@ class Schedule:
     def waited_since(self, now: float) -> float:
         """Return the time of the last request to the next host, in seconds since 1970.
 
-        Each host not in a session that is due at ``now`` was requested later. The result is 0 if the next host was
-        never requested or not all hosts are sorted, and infinity if no host waits.
+        The last request to every other host that is due at ``now`` and not in a session was made later. The result is 0
+        if the next host was never requested or not all hosts are sorted, and infinity if no host waits.
         """
         least = _FOR_EVER if self._next_due > now else 0.0
         for lane in self._lanes.values():

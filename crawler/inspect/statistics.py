@@ -63,9 +63,9 @@ class FailingProxy(Struct, frozen=True):
 class SlotFigures(Struct, frozen=True):
     """The slots of a running crawl. ``quick``, ``new`` and ``slow`` are the numbers of slots used by these kinds of
     hosts. ``due_wait_for`` is what a due host waits for, None if it gets a request immediately; ``reason`` is why the
-    crawl hands out no URLs. ``shut_to`` lists the kinds of hosts that get no slot now, ``quick`` only outside of a
-    session. A host slower than ``slow_from_seconds`` is slow. ``rate_waiting`` requests wait for the limit of ``rate``
-    a second."""
+    crawl hands out no URLs. ``shut_to`` lists the kinds of hosts that get no slot now; ``quick`` in it means only the
+    quick hosts that are not in a session. A host slower than ``slow_from_seconds`` is slow. ``rate_waiting`` requests
+    wait for the limit of ``rate`` a second."""
 
     total: int
     free: int

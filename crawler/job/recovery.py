@@ -250,8 +250,8 @@ def kept_hash(store: Reader) -> KeyHash | None:
 
 
 def check_hash(store: Reader, hash: KeyHash) -> None:
-    """Raise JobError if ``job.json`` has a different hash from the journal, and FilterError if the stored one is
-    damaged."""
+    """Raise JobError if the hash in ``job.json`` differs from the one in the journal, and FilterError if the one in the
+    journal is damaged."""
     kept = kept_hash(store)
     if kept is not None and kept != hash:
         raise JobError(f"{IDENTITY} and {STORE}/ have different secrets; {_HOW}")

@@ -1,4 +1,4 @@
-"""Answers for a job or crawl on a page that does not belong to its run."""
+"""Provides the answers about a job or crawl to a page that is not served by its own run."""
 
 from __future__ import annotations
 

@@ -28,8 +28,8 @@ def no_room(error: OSError) -> str:
 class Expendable:
     """Files that nothing depends on.
 
-    As a context manager it catches every OSError of the block and reports the first in a row. It does not report a full
-    disk or a missing directory, because the crawl itself does.
+    As a context manager it catches every OSError of the block, and reports only the first of several consecutive
+    failures. It does not report a full disk or a missing directory, because the crawl itself does.
     """
 
     def __init__(self, name: str) -> None:

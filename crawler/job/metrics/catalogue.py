@@ -291,7 +291,9 @@ _OTHERS: dict[str, Statistic] = {
     "render_recall.low": ratio("Lower end of the interval of this share."),
     "render_recall.high": ratio("Upper end of the interval of this share."),
     "render_recall.audits": gauge(
-        "Pages rendered at random, to estimate how many are missed.", None, name="render_audited_pages"
+        "Pages rendered at random, to estimate how many pages that need a browser are missed.",
+        None,
+        name="render_audited_pages",
     ),
     "render_recall.missed": gauge(
         "Estimated number of pages that a browser should have rendered.", None, name="render_missed_pages"

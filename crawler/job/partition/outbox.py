@@ -44,7 +44,7 @@ def row_key(target: int, number: int) -> bytes:
 def read_key(key: bytes) -> tuple[int, int]:
     """Return (target, number) of a row's key. Raises ValueError."""
     if len(key) != _KEY.size:
-        raise ValueError(f"{len(key)} bytes are not the key of an outbox row")
+        raise ValueError(f"{len(key)} bytes cannot be the key of an outbox row")
     target, number = _KEY.unpack(key)
     return target, number
 

@@ -68,8 +68,8 @@ class SliceEntry(Struct, eq=False):
         part = self.filter
         skipped, fpp = self.skipped(0.0)
         if fpp > _COUNTS_TELL or (isinstance(part, CountingSlice) and (self.built or self.count < self.admitted)):
-            # The fpp shows that a slice is overfull. Counters are unreliable after a union (a key in both counts once),
-            # or after forgetting (saturated ones are too high).
+            # The fpp shows that a slice is overfull. Counters are unreliable after a union (a key in both slices is
+            # counted only once), or after forgetting (saturated ones are too high).
             return False
         expected = self.count + skipped * self.count / max(1, self.admitted)
         allowed = _SIGMAS * part.spread(expected) + _MODEL_ERROR * expected + _FEW_KEYS

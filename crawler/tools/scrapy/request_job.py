@@ -39,7 +39,7 @@ from crawler.url.urls.request_name import name_in
 log = logging.getLogger(__name__)
 
 TOGETHER = 512  # maximum number of requests in memory before they are written
-_RECENT = 32_768  # recently looked up names; nearly all links of most pages are among them
+_RECENT = 32_768  # recently looked-up names; they include nearly all links of most pages
 _NOTE = b"+"  # prefix of the names of notes; no name of a request starts with it
 
 

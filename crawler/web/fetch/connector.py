@@ -122,7 +122,7 @@ class Exchange:
         return None if self.connection is None else self.connection.protocol.cut
 
     async def room(self, size: int) -> None:
-        """Wait until a body of ``size`` bytes may be read further."""
+        """Wait until reading may continue for a body that has reached ``size`` bytes."""
         if not self.share.take(size):
             await self.wait()
 

@@ -29,8 +29,8 @@ from typing import Any
 
 from msgspec import Struct
 
-LIFETIME = 3600.0  # seconds after a full handshake in which its session, and sessions derived from it, are offered
-DECLINED = 3  # times in a row after which a server is offered no sessions for LIFETIME
+LIFETIME = 3600.0  # seconds after a full handshake during which its session, and those derived from it, may be offered
+DECLINED = 3  # declined offers in a row after which a server is offered no sessions for LIFETIME
 MOST = 5_000  # number of servers that are remembered, the latest ones
 MOST_BYTES = 16 * 2**20  # limit for all sessions; the least recently used are dropped first
 _BYTES = 12 * 2**10  # size of a session with a small certificate, measured

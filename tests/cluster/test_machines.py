@@ -171,7 +171,7 @@ def test_a_directory_that_carries_the_crawl_is_not_drained(tmp_path: Path) -> No
     [
         (("--drain", "--dir", "{home}/none"), "holds no partitioned crawl"),
         (("--dir", "{home}/none"), "--store ADDRESS"),
-        (("--store", "file:{home}/none", "--dir", "{home}/none"), "No such file or directory"),
+        (("--store", "file:{home}/none", "--dir", "{home}/none"), "does not exist"),
     ],
 )
 def test_what_cannot_be_is_said_in_one_line(tmp_path: Path, words: tuple[str, ...], said: str) -> None:

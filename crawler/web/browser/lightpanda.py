@@ -8,10 +8,11 @@ connection per page. It does not support virtual time either: a script controls 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import json
+import os
 import time
 from collections.abc import Callable, Mapping
+from http.cookies import SimpleCookie
 from pathlib import Path
 from typing import Any, Self
 from urllib.parse import urljoin
@@ -35,7 +36,7 @@ from crawler.web.browser.rendered import (
     Rendered,
     SubRequest,
 )
-from crawler.web.browser.tab import FRAME, KEPT, SCROLL, Tab
+from crawler.web.browser.tab import FRAME, KEPT, SCROLL, Tab, origin_of
 
 _SOCKET = "devtools"
 _DIES = """
@@ -78,7 +79,7 @@ class Connection(Pipe):
 
     async def _carry(self, path: str, is_over: Callable[[], bool], ready: asyncio.Event) -> None:
         try:
-            while not (Path(path).exists() or is_over()):
+            while not (os.access(path, os.W_OK) or is_over()):  # noqa: ASYNC110, the process creates it
                 await asyncio.sleep(_LOOK)
             async with (
                 ClientSession(connector=UnixConnector(path)) as session,
@@ -175,7 +176,9 @@ class LightpandaTab(Tab):
             if self._took.requests >= self._budget.requests:
                 return Refused(Refusal.BUDGET, url)
             self._took.requests += 1
-            request = replace(request, url=url, cookies="" if _origin(url) != _origin(request.url) else request.cookies)
+            request = replace(
+                request, url=url, cookies="" if origin_of(url) != origin_of(request.url) else request.cookies
+            )
             if answer.status not in (307, 308):
                 request = replace(request, method="GET", body=None)
 
@@ -192,13 +195,10 @@ class LightpandaTab(Tab):
     def _keep_cookies(self, url: str, answer: Answer) -> None:
         for name, value in answer.headers:
             if name.lower() == "set-cookie":
-                (key, text), *others = (
-                    [part.strip() for part in each.partition("=")[::2]] for each in value.split(";")
-                )
-                named = {word.lower(): said for word, said in others}
-                path = {"path": named["path"]} if named.get("path") else {}
-                cookie = {"url": url, "name": key, "value": text, "httpOnly": "httponly" in named, **path}
-                self._send("Network.setCookie", cookie)
+                for key, cookie in SimpleCookie(value).items():
+                    path = {"path": cookie["path"]} if cookie["path"] else {}
+                    only = {"httpOnly": bool(cookie["httponly"])}
+                    self._send("Network.setCookie", {"url": url, "name": key, "value": cookie.value} | only | path)
 
     async def render(self, engine: str) -> Rendered | NotRendered:
         result = await super().render(engine)
@@ -235,14 +235,7 @@ class LightpandaTab(Tab):
         self._send("Runtime.evaluate", {"expression": f"{SCROLL};{_SCROLLED}"})  # without layout there is no scrolling
         await self._run_timers(_DRAWN)
 
-    async def _busy(self) -> bool:
-        return self._used() > self._budget.seconds
-
     async def _cpu(self) -> float:
-        self._place.url = await self._evaluated("location.href")
-        return self._used()
-
-    def _used(self) -> float:
         """Return the page's share of the process's CPU seconds, assuming equal shares for all its pages."""
         return (self.process.cpu() - self.cpu_before) / max(self.process.active, 1)
 
@@ -257,7 +250,3 @@ class LightpandaTab(Tab):
         """Stop reading the page. The navigation stays unanswered, because an error page would replace the page."""
         self._parsed = True
         self._wake.set()
-
-
-def _origin(url: str) -> list[str]:
-    return url.split("/")[:3]

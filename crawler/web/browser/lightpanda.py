@@ -36,7 +36,7 @@ from crawler.web.browser.rendered import (
     Rendered,
     SubRequest,
 )
-from crawler.web.browser.tab import FRAME, KEPT, SCROLL, Tab, origin_of
+from crawler.web.browser.tab import FRAME, GUARD, SCROLL, Tab, origin_of, script
 
 _SOCKET = "devtools"
 _DIES = """
@@ -55,7 +55,6 @@ _DRAWN = 16 * FRAME  # milliseconds for drawing
 _SCROLLED = "document.dispatchEvent(new Event('scroll', {bubbles: true}))"
 _REDIRECTS = (301, 302, 303, 307, 308)
 _AHEAD = 100  # milliseconds of the page's clock between checks for new requests
-_CLOCK = (Path(__file__).parent / "clock.js").read_text(encoding="utf-8")
 
 
 class Connection(Pipe):
@@ -135,7 +134,7 @@ class LightpandaProcess(BrowserProcess):
 
 
 class LightpandaTab(Tab):
-    first_script = KEPT + _CLOCK
+    first_script = GUARD + script("clock.js")
 
     process: LightpandaProcess
     cpu_before: float  # CPU seconds of the process at the start of the page

@@ -84,7 +84,7 @@ class Background:
         job = run.job
         history = load_history(job.directory, self._clock())
         job.events = history.events
-        history.events.add(self._clock(), Kind.RUN, "resumed" if job.files.resumed else "begun")
+        history.events.add(self._clock(), Kind.RUN, "resumed" if job.files.resumed else "started")
         reporter = StatusReporter(job.files, history, self._clock, None, None, self._interval)
         self._runs[number] = run
         self._begin(run)

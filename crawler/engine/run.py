@@ -367,8 +367,6 @@ class Run:
             bar = Bar.RATE
         elif not capacity.free:
             bar = Bar.SLOT
-        elif frontier.is_longer_than(capacity.free, self._context.clock()):
-            bar = Bar.TURN
         return frontier.serving(bar)
 
     def _reason(self, capacity: Capacity) -> str:

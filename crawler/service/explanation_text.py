@@ -216,8 +216,6 @@ def _waits_for(upcoming: NextTry, row: Row, number: int) -> str:
     match upcoming.waits_for:
         case Wait.HOST_CLOSED:
             return f"its host is {row['state']}: {upcoming.reason}"
-        case Wait.OVERLOOKED:
-            return "its host is due and has a free slot, but gets no request: a bug in the crawler"
         case Wait.HOST_ROBOTS:
             return f"when robots.txt of its host has been fetched{since} and the gap after it has passed"
         case Wait.HOST_BUSY:

@@ -128,7 +128,7 @@ MODULES: dict[str, str] = {
         user_code failing_seeds outage_detector context injector gauges durability
         rendering.borrowing robots_redirect robots_visit rendering.sub_requests
         keepers kept_pages extracting_again on_disk focusing page_delivery rendering.worth_rendering
-        rendering.page_rendering visit run put_aside
+        rendering.page_rendering visit run
         rate run_schedule worker
         hooks.named_code hooks.page_view hooks.answers hooks.calls hooks.thread_calls hooks.loop_calls
         hooks.page_child hooks.process_calls hooks.hook hooks.call_watch hooks.on_page hooks.asking

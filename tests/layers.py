@@ -33,12 +33,12 @@ MODULES: dict[str, str] = {
     "frontier": """
         recrawl.change_rate recrawl.visit_value
         cookie_chain
-        entry fair_semaphore timer_queue order page sitemap_dates visit_times politeness request_outcome
+        entry fair_semaphore order page sitemap_dates visit_times politeness request_outcome
         retries limits states
         host outage revisits postponement backoff_policy host_closed importance slot_share
         serving
         host_session domain_shares schedule working_set lease own_times host_keys send_times
-        gate queues tries_ahead host_status pace workbench watchdog
+        gate queues tries_ahead host_status pace workbench
         ad_hoc_lease overrides frontier
         traps.counts traps.copies traps.origins traps.shape traps.soft404 traps.challenges
         traps.ids traps.traps rendering.recall rendering.rendering_odds
@@ -128,7 +128,7 @@ MODULES: dict[str, str] = {
         user_code failing_seeds outage_detector context injector gauges durability
         rendering.borrowing robots_redirect robots_visit rendering.sub_requests
         keepers kept_pages extracting_again on_disk focusing page_delivery rendering.worth_rendering
-        rendering.page_rendering visit run put_aside
+        rendering.page_rendering visit run
         rate run_schedule worker
         hooks.named_code hooks.page_view hooks.answers hooks.calls hooks.thread_calls hooks.loop_calls
         hooks.page_child hooks.process_calls hooks.hook hooks.call_watch hooks.on_page hooks.asking

@@ -25,7 +25,7 @@ from crawler.base.memory import resident_memory
 from crawler.base.settings.parts import Settings
 from crawler.base.settings.sites import Sites
 from crawler.engine.archiving import WARC, head_of_files
-from crawler.engine.context import Capacity, Context
+from crawler.engine.context import Context
 from crawler.engine.discover import Discovery
 from crawler.engine.durability import DurabilityLoop
 from crawler.engine.ending import Ending
@@ -154,11 +154,6 @@ class Run:
             self._line.detector.taken(lease)
         return lease
 
-    @property
-    def reads_seeds(self) -> bool:
-        """True if there are seeds left to read."""
-        return not self._ending.seeds_read
-
     def refuse(self, lease: Lease) -> bool:
         """Finish a URL without a request if it may not be fetched. Returns whether it did."""
         return self._visitor.refuse(lease)
@@ -243,7 +238,7 @@ class Run:
         raise the allowance."""
         most = None if self._member is None else self._member.allowance()
         spent = most is not None and self.job.counters.pages_fetched >= most
-        return spent and not self._visits and not self.reads_seeds and self.job.blocked is None
+        return spent and not self._visits and self._ending.seeds_read and self.job.blocked is None
 
     def change(self, settings: Settings) -> None:
         """Apply changed settings; only those that can change during a crawl may differ. Raises OSError."""
@@ -350,7 +345,7 @@ class Run:
             new,
             slow,
             serving.bar,
-            self._reason(capacity) if serving.bar is Bar.CRAWL else None,
+            self._reason() if serving.bar is Bar.CRAWL else None,
             [word for word, may in zip(words, serving.kinds, strict=True) if not may],
             serving.slow_from,
             capacity.rate,
@@ -361,17 +356,15 @@ class Run:
     def serving(self) -> Serving:
         """What the run can do now for a host that is due."""
         capacity, frontier, bar = self._context.capacity(), self.job.frontier, None
-        if not self.life.is_over and (capacity.alone or not self._may_take()):
+        if not self.life.is_over and not self._may_take():
             bar = Bar.CRAWL
         elif capacity.waiting:
             bar = Bar.RATE
         elif not capacity.free:
             bar = Bar.SLOT
-        elif frontier.is_longer_than(capacity.free, self._context.clock()):
-            bar = Bar.TURN
         return frontier.serving(bar)
 
-    def _reason(self, capacity: Capacity) -> str:
+    def _reason(self) -> str:
         """Return why the run hands out no URLs."""
         if (pause := self.paused) is not None:
             return pause_text(pause)
@@ -381,8 +374,6 @@ class Run:
             return "many hosts failed at the same time, so hosts that answered before are being checked"
         if self._member is not None and not self._member.may_request():
             return "another process may own its partition now"
-        if capacity.alone:
-            return "a page is visited alone, because the crawler died when it was visited before"
         return "crawl.max_pages is reached"
 
     @property
@@ -445,7 +436,7 @@ class Run:
 
     def _waits_for_a_round(self, now: float) -> bool:
         """Return whether nothing is left to do until pages are due again."""
-        pending = self.job.counters.pending or self.reads_seeds or self.life.reason is not None
+        pending = self.job.counters.pending or not self._ending.seeds_read or self.life.reason is not None
         return not pending and not self.job.revisiting.is_due(now)
 
     def _has_no_work(self) -> bool:

@@ -205,7 +205,7 @@ def _place(place: Place, row: Row, host: str | None) -> Iterator[Line]:
     yield "class by the rules", place.priority_rule
     if place.crashes:
         times = counted(place.crashes, "time")
-        yield "crashes", f"visited last, and alone: the crawler crashed {times} while reading the page"
+        yield "crashes", f"visited last on its host: the crawler crashed {times} while reading the page"
     if place.next is not None:
         yield "next", _waits_for(place.next, row, place.number or 1)
 
@@ -216,8 +216,6 @@ def _waits_for(upcoming: NextTry, row: Row, number: int) -> str:
     match upcoming.waits_for:
         case Wait.HOST_CLOSED:
             return f"its host is {row['state']}: {upcoming.reason}"
-        case Wait.OVERLOOKED:
-            return "its host is due and has a free slot, but gets no request: a bug in the crawler"
         case Wait.HOST_ROBOTS:
             return f"when robots.txt of its host has been fetched{since} and the gap after it has passed"
         case Wait.HOST_BUSY:

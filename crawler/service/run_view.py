@@ -244,7 +244,6 @@ def crawl_now(run: Run) -> CrawlNow:
     return CrawlNow(
         dict(run.under_way),
         dict(run.side_requests),
-        run.gauges.states.overlooked,
         None if run.paused is None else pause_text(run.paused),
         run.slots,
         run.gauges.proxies.failing,

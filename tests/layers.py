@@ -14,8 +14,7 @@ MODULES: dict[str, str] = {
         settings.live
         kv clock entropy memory figures native same_program parent_death
         processes.frames processes.child processes.forker processes.fair_line processes.lane
-        disk.failpoints disk.regular disk.expendable disk.files
-        say queued_stream
+        disk say queued_stream
         carrier.verbs carrier.memory_carrier carrier.local_frames carrier.local_server carrier.local_client
         carrier.engine_address carrier.redis_link carrier.redis_servers carrier.redis_carrier
         carrier.open_carrier

@@ -156,7 +156,7 @@ MODULES: dict[str, str] = {
         report_maker survey_api shown_source watched_jobs
         notices record_pipe reloading file_limit opening facade progress.ending resumed kept_open shown_run
         session
-        crawl_progress answering worker_session engine_crawl engine_source
+        crawl_progress carrier_reports worker_session engine_crawl engine_source
     """,
     "tools": """
         demo.hosts demo.web

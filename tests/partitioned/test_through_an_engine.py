@@ -137,7 +137,7 @@ def _check_views(server: RedisServer, places: dict[int, str]) -> None:
                 ask(path)
     shown = crawler("top", *at(server), env=PASSWORD)
     assert shown.code == 0, shown.err
-    assert "pages so far" in shown.out
+    assert "hosts at work" in shown.out
 
 
 def test_what_is_named_wrongly_is_said_in_one_line_and_changes_nothing(tmp_path: Path) -> None:

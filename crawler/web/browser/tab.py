@@ -47,35 +47,15 @@ ROUTES_MOST = 100
 REFUSED_MOST = 1_000  # refused requests; beyond this the page is cut
 FRAMES_DEEP = 3  # nesting of frames from other origins
 _STARTED = ("page", "worker", "shared_worker", "iframe")
-_SERIALISE = (Path(__file__).parent / "serialise.js").read_text(encoding="utf-8")
 _BOUNDS = '{"nodes": 300000, "characters": 33554432, "frames": 50}'
-SCROLL = """new Promise(done => {
-  const frames = (n, next) => requestAnimationFrame(() => n ? frames(n - 1, next) : next());
-  let changed = false;  // as long as frames add something, there are some more
-  const seen = new MutationObserver(() => { changed = true });
-  const more = n => {
-    if (!n || !changed) { seen.disconnect(); return done() }
-    changed = false;
-    frames(0, () => more(n - 1));
-  };
-  seen.observe(document, {childList: true, subtree: true});
-  frames(1, () => { scrollTo(0, document.documentElement.scrollHeight); frames(1, () => more(12)) });
-})"""
 
 
-# Keeps pop-ups and the page itself open or harmless: a pop-up would be closed, and the page could close itself. Opens
-# closed shadow roots, to find their links. fetchLater would send a beacon.
-KEPT = """{
-    open = () => null;
-    close = () => undefined;
-    if (globalThis.fetchLater) fetchLater = () => ({activated: false});
-    const {attachShadow, setHTMLUnsafe} = Element.prototype;
-    Element.prototype.attachShadow = function (init) { return attachShadow.call(this, {...init, mode: 'open'}); };
-    Element.prototype.setHTMLUnsafe = function (html, ...more) {
-        const open = String(html).replace(/(shadowrootmode\\s*=\\s*["']?)closed/gi, '$1open');
-        return setHTMLUnsafe.call(this, open, ...more);
-    };
-}"""
+def script(name: str) -> str:
+    """Return a script of this package."""
+    return (Path(__file__).parent / name).read_text(encoding="utf-8")
+
+
+GUARD, SCROLL, _SERIALISE = script("guard.js"), script("scroll.js"), script("serialise.js")
 _CLOSED = re.compile(rb"""(<template\b[^>]*\bshadowrootmode\s*=\s*["']?)closed\b""", re.IGNORECASE)
 _PASSING = (429, 502, 503, 504)  # statuses of temporary errors
 _PHRASES = {status.value: status.phrase for status in HTTPStatus}
@@ -101,6 +81,7 @@ class _Took(Struct):
     of_workers: int = 0  # answered requests of workers
     refused: list[Refused] = []
     failed: bool = False  # a script, data or a frame
+    short: bool = False  # True if the HTML was cut
 
 
 class _Place(Struct):
@@ -116,7 +97,7 @@ class _Place(Struct):
 
 
 class Tab:
-    first_script = KEPT
+    first_script = GUARD
 
     def __init__(self, pipe: Pipe, context: str, href: str, answer: Answer, ask: Ask, budget: Budget) -> None:
         self._pipe, self._context, self._ask, self._budget = pipe, context, ask, budget
@@ -152,11 +133,12 @@ class Tab:
                 self._send("Runtime.evaluate", {"expression": "0"})  # if no script runs, this is terminated
             async with asyncio.timeout(CUT_WAIT if cut else LAST_WAIT):
                 try:
-                    html, cpu, short = await self._document()
+                    html = await self._html(self._place.target, FRAMES_DEEP)
                 except CallFailed:
                     if not cut:
                         raise
-                    html, cpu, short = await self._document()  # the first attempt was terminated
+                    html = await self._html(self._place.target, FRAMES_DEEP)  # the first attempt was terminated
+                cpu = await self._cpu()
         except TimeoutError:
             crashed = isinstance(self._fault, Lost)  # while its document was read
             return NotRendered("the page crashed" if crashed else f"the page hangs ({cut or 'time'})", engine, crashed)
@@ -181,7 +163,7 @@ class Tab:
             tuple(self._took.refused),
             self._place.moved if self._place.moved != self._place.url else None,
             tuple(self._place.routes),
-            cut or ("size" if short else None),
+            cut or ("size" if self._took.short else None),
             self._took.failed,
         )
 
@@ -275,35 +257,25 @@ class Tab:
         found = {each["name"]: float(each["value"]) for each in metrics["metrics"]}
         return found.get("ProcessTime") or found.get("TaskDuration", 0.0)
 
-    async def _document(self) -> tuple[str, float, bool]:
-        """Return the HTML of the page with its frames, the CPU time of its process, and whether the HTML was cut."""
-        html, cut = await self._html(self._place.target, FRAMES_DEEP)
-        return html, await self._cpu(), cut
-
-    async def _html(self, frame: str, depth: int) -> tuple[str, bool]:
-        """Return the HTML of a frame and its inner frames, and whether it was cut. Frames that disappear are
-        omitted."""
+    async def _html(self, frame: str, depth: int) -> str:
+        """Return the HTML of a frame and its inner frames. Frames that disappear are omitted."""
         world = await self._call("Page.createIsolatedWorld", {"frameId": frame, "worldName": "ours"})
-        context = world["executionContextId"]
-        taken = await self._evaluate(
-            f"({_SERIALISE})({_BOUNDS}, {json.dumps([frame == self._place.target, sorted(self._place.unfollowed)])})",
-            context,
-            by_value=True,
-        )
-        if frame == self._place.target:
-            self._place.url = taken["value"]["url"]  # a ``pushState`` during loading causes no event
-        first, *others = taken["value"]["parts"]
-        html, cut = [first], taken["value"]["cut"]
+        context, is_page = world["executionContextId"], frame == self._place.target
+        options = json.dumps([is_page, sorted(self._place.unfollowed)])
+        taken = (await self._evaluate(f"({_SERIALISE})({_BOUNDS}, {options})", context, by_value=True))["value"]
+        if is_page:
+            self._place.url = taken["url"]  # a ``pushState`` during loading causes no event
+        self._took.short |= taken["cut"]
+        first, *others = taken["parts"]
+        html = [first]
         for number, part in enumerate(others):
             with contextlib.suppress(CallFailed):
                 element = await self._evaluate(f"foreign[{number}]", context, by_value=False)
                 node = await self._call("DOM.describeNode", {"objectId": element["objectId"]})
                 if depth:
-                    inner, cut_inside = await self._html(node["node"]["frameId"], depth - 1)
-                    html.append(inner)
-                    cut = cut or cut_inside
+                    html.append(await self._html(node["node"]["frameId"], depth - 1))
             html.append(part)
-        return "".join(html), cut
+        return "".join(html)
 
     async def _evaluate(self, script: str, context: int, *, by_value: bool) -> Params:
         done = await self._call(

@@ -11,7 +11,7 @@ import asyncio
 import itertools
 import re
 from collections.abc import Iterable, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, NamedTuple
 from urllib.parse import urlsplit
@@ -160,12 +160,10 @@ def _name_of(seed: str) -> str:
 
 
 async def _until_ended(directory: Path, wait: float) -> None:
-    now = asyncio.get_running_loop().time
-    deadline = now() + wait
-    while now() < deadline:
-        if lock_holder(directory) is None:
-            return
-        await asyncio.sleep(_POLL)
+    with suppress(TimeoutError):
+        async with asyncio.timeout(wait):
+            while lock_holder(directory) is not None:  # noqa: ASYNC110, another process
+                await asyncio.sleep(_POLL)
 
 
 async def _state_of(directory: Path) -> Answer:
@@ -256,8 +254,7 @@ class Search(Tool):
     async def run(self, crawls: Crawls) -> Answer:
         end = self.offset + self.limit
         number, hits = await asyncio.to_thread(search_texts, crawls.place(self.name), self.query, end)
-        shown = [{"url": hit.url, "title": hit.title, "snippet": hit.snippet} for hit in hits[self.offset :]]
-        return Answer({"pages": number, "results": shown, "next_offset": end if number > end else None})
+        return Answer({"pages": number, "results": hits[self.offset :], "next_offset": end if number > end else None})
 
 
 class Read(Tool):

@@ -166,7 +166,7 @@ class Launches:
         words = ([] if self._config is None else [f"--config={self._config.absolute()}"]) + _words(settings)
         urls = checked_seeds(seeds)
         await asyncio.to_thread(check_command, [str(directory / LAUNCH_SEEDS), *words, f"--job={directory}"])
-        return await self._begin(directory, urls, (str(directory / LAUNCH_SEEDS), *words), Path.cwd())
+        return await self._begin(directory, urls, words, Path.cwd())
 
     async def resume(self, name: str) -> str:
         """Resume the crawl of a job, with the settings of its last run. Raises KeyError, LaunchError."""
@@ -187,16 +187,17 @@ class Launches:
         if gone or not (urls or files) or STDIN in command.seeds:
             raise LaunchError("its seeds no longer exist, or came from standard input: start a new job with them")
         page = () if not _has_dashboard(source) else ("--dashboard=0",)  # the other job's port may be in use
-        own = [str(directory / LAUNCH_SEEDS)] if files else []  # the new job must not depend on the other job's files
-        lines = itertools.chain.from_iterable(map(read_urls, files)) if files else None
-        return await self._begin(directory, lines, (*command.words, *page, "--", *urls, *own), Path(command.directory))
+        # They are copied: the new job must not depend on the other job's files.
+        seeds = itertools.chain(urls, *map(read_urls, files))
+        return await self._begin(directory, seeds, (*command.words, *page), Path(command.directory))
 
-    async def _begin(self, directory: Path, seeds: Iterable[str] | None, words: Sequence[str], place: Path) -> str:
+    async def _begin(self, directory: Path, seeds: Iterable[str], words: Sequence[str], place: Path) -> str:
         """Create the directory of a new job and start its crawl there. Raises UserFault."""
         try:
             async with alone(directory.parent):
                 self._free(directory.name)  # another program may just have created it
                 await asyncio.to_thread(_make, directory, seeds)
+                words = (*words, "--", str(directory / LAUNCH_SEEDS))
                 text = await self._launcher.launch(directory, words, place)
         except OSError as error:
             raise LaunchError(f"cannot create the directory: {error.strerror}") from error
@@ -247,12 +248,10 @@ def start_fault(directory: Path) -> str | None:
     return None
 
 
-def _make(directory: Path, seeds: Iterable[str] | None) -> None:
-    """Create the directory of a new job, with its seeds if there are any. Raises OSError, or SeedsError if they cannot
-    be read; then the directory does not exist."""
+def _make(directory: Path, seeds: Iterable[str]) -> None:
+    """Create the directory of a new job, with its seeds. Raises OSError, or SeedsError if they cannot be read; then the
+    directory does not exist."""
     make_private_directory(directory, exist_ok=True)
-    if seeds is None:
-        return
     try:
         with open(directory / LAUNCH_SEEDS, "w", encoding="utf-8", opener=private_opener) as stream:
             stream.writelines(f"{seed}\n" for seed in seeds)

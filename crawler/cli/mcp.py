@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import inspect
 import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -77,8 +76,8 @@ def _server(crawls: Crawls) -> Server[dict[str, Any]]:
     _, schemas = msgspec.json.schema_components(TOOLS.values(), ref_template="#/$defs/{name}")
     tools = []
     for name, tool in TOOLS.items():
-        about = " ".join(inspect.cleandoc(tool.__doc__ or "").split())
-        schema = {key: value for key, value in schemas[tool.__name__].items() if key not in ("title", "description")}
+        schema = schemas[tool.__name__]
+        about = " ".join(schema.pop("description").split())
         tools.append(
             types.Tool(
                 name=name,

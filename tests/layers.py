@@ -14,8 +14,7 @@ MODULES: dict[str, str] = {
         settings.live
         kv clock entropy memory figures native same_program parent_death
         processes.frames processes.child processes.forker processes.fair_line processes.lane
-        disk.failpoints disk.regular disk.expendable disk.files
-        say queued_stream
+        disk say queued_stream
         carrier.verbs carrier.memory_carrier carrier.local_frames carrier.local_server carrier.local_client
         carrier.engine_address carrier.redis_link carrier.redis_servers carrier.redis_carrier
         carrier.open_carrier
@@ -157,7 +156,7 @@ MODULES: dict[str, str] = {
         report_maker survey_api shown_source watched_jobs
         notices record_pipe reloading file_limit opening facade progress.ending resumed kept_open shown_run
         session
-        crawl_progress answering worker_session engine_crawl engine_source
+        crawl_progress carrier_reports worker_session engine_crawl engine_source
     """,
     "tools": """
         demo.hosts demo.web

@@ -108,7 +108,7 @@ async def run_crawl(
         facade.run = run = Run(job, settings, worker.context.with_code(options.code), seeds, finite=options.finite)
         reloading.parts = _parts(run, worker, fetcher, shown)
         spare_the_collector()
-        facade.begin("resumed" if job.files.resumed else "begun")
+        facade.begin("resumed" if job.files.resumed else "started")
         if view is not None:
             run.keeper.tell_notes(view.say)
             begins = [] if resumed else [f"crawling into {directory}: Ctrl-C stops it, another run resumes it"]

@@ -16,8 +16,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from crawler.base.disk import RealDisk
-from crawler.base.disk.files import ReadingDisk
+from crawler.base.disk import ReadingDisk, RealDisk
 from crawler.base.settings.parts import DurabilitySettings, Settings
 from crawler.engine.lifecycle import State, Stop
 from crawler.engine.run import Run

@@ -13,11 +13,11 @@ from crawler.inspect.crawl_reader import hosts_of, stats_of
 from crawler.inspect.export.beside import file_made_beside, free_file
 from crawler.inspect.export.last_records import LastRecords
 from crawler.inspect.export.report_page import MARK, Report, report_page
+from crawler.inspect.host_table import HostsAsked
 from crawler.inspect.record_stream import final_lines, final_records
 from crawler.job.history_file import load_history
 from crawler.job.identity import read_identity
 from crawler.job.metrics.history import History
-from crawler.job.partition.part_report import HostsAsked
 from crawler.job.survey.survey import BROKEN_KINDS, COLUMNS, Survey
 from crawler.job.survey.top_rows import TopRows
 

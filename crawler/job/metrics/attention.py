@@ -67,7 +67,7 @@ def _of_the_run(stats: Mapping[str, Any]) -> Iterator[Need]:
         yield Need("nothing-fetched", text, "Nothing was fetched so far", act)
     if stats.get("stopped_by") == KILLED:
         act = "Run the same command to resume."
-        yield Need("killed", "its last run was killed: nothing is lost, resume it", "The last run was killed", act)
+        yield Need("killed", "it was killed; nothing is lost", "The last run did not end", act)
     paused, by = stats.get("paused"), stats.get("paused_by")
     if not paused:
         return

@@ -42,15 +42,14 @@ _MISSED = (Refusal.ROBOTS, Refusal.BUDGET, Refusal.PARTITION, Refusal.HELD)
 
 
 class SubRequest(Struct, frozen=True):
-    """One request of a page. ``url`` is absolute, without a fragment. ``headers`` are the browser's own. ``frame`` is
-    the URL of the requesting document. ``cookies`` is the page's Cookie header for it."""
+    """One request of a page. ``url`` is absolute, without a fragment. ``headers`` are the browser's own. ``cookies`` is
+    the page's Cookie header for it."""
 
     url: str
     method: str
     kind: Kind
     headers: Mapping[str, str]
     body: bytes | None = None
-    frame: str = ""
     cookies: str = ""
 
 

@@ -31,18 +31,7 @@ from crawler.web.browser.rendered import (
     SubRequest,
 )
 
-KINDS = {
-    "Document": Kind.DOCUMENT,
-    "Script": Kind.SCRIPT,
-    "Stylesheet": Kind.STYLESHEET,
-    "XHR": Kind.DATA,
-    "Fetch": Kind.DATA,
-    "Image": Kind.IMAGE,
-    "Font": Kind.FONT,
-    "Media": Kind.MEDIA,
-    "TextTrack": Kind.MEDIA,
-    "Preflight": Kind.PREFLIGHT,
-}
+KINDS = {kind.title(): kind for kind in Kind} | {"XHR": Kind.DATA, "Fetch": Kind.DATA, "TextTrack": Kind.MEDIA}
 VIEWPORT = {"width": 1280, "height": 4000, "deviceScaleFactor": 1, "mobile": False}
 BEFORE_SCROLL = 0.6  # share of the page's timer limit before scrolling ...
 LATER_ROUNDS = (0.1, 0.1, 0.1)  # ... and shares added for pages that load more when scrolled to the end
@@ -115,14 +104,13 @@ class _Took(Struct):
 
 
 class _Place(Struct):
-    """The URLs of a page. ``target`` is its own frame; ``frames`` has the document URL of each frame, ``routes``
-    the URLs set by scripts. Links of documents in ``unfollowed`` must not be followed."""
+    """The URLs of a page. ``target`` is its own frame; ``routes`` has the URLs set by scripts. Links of documents in
+    ``unfollowed`` must not be followed."""
 
     href: str
     url: str
     target: str = ""
     moved: str | None = None
-    frames: dict[str, str] = {}
     routes: dict[str, None] = {}
     unfollowed: set[str] = set()
 
@@ -283,8 +271,6 @@ class Tab:
     async def _cpu(self) -> float:
         """Return the CPU seconds of all threads of the page's renderer, including workers. In a sandbox it cannot
         report them; then return the busy time of its main thread."""
-        place = await self._call("Runtime.evaluate", {"expression": "location.href", "returnByValue": True})
-        self._place.url = place["result"]["value"]  # a ``pushState`` during loading causes no event
         metrics = await self._call("Performance.getMetrics")
         found = {each["name"]: float(each["value"]) for each in metrics["metrics"]}
         return found.get("ProcessTime") or found.get("TaskDuration", 0.0)
@@ -305,7 +291,7 @@ class Tab:
             by_value=True,
         )
         if frame == self._place.target:
-            self._place.url = taken["value"]["url"]
+            self._place.url = taken["value"]["url"]  # a ``pushState`` during loading causes no event
         first, *others = taken["value"]["parts"]
         html, cut = [first], taken["value"]["cut"]
         for number, part in enumerate(others):
@@ -367,9 +353,6 @@ class Tab:
         elif method == "Emulation.virtualTimeBudgetExpired":
             self._expired = True
             self._wake.set()
-        elif method == "Page.frameNavigated":
-            frame = params["frame"]
-            self._place.frames[frame["id"]] = frame["url"]
         elif method == "Page.navigatedWithinDocument" and params["frameId"] == self._place.target:
             if len(self._place.routes) < ROUTES_MOST:
                 self._place.routes[urldefrag(params["url"]).url] = None
@@ -406,7 +389,6 @@ class Tab:
             kind,
             asked["headers"],
             b"".join(body) if asked.get("hasPostData") else None,
-            self._place.frames.get(params.get("frameId", ""), self._place.href),
         )
         if not self._asks and self._took.since is not None:
             self._took.left -= time.monotonic() - self._took.since
@@ -424,7 +406,7 @@ class Tab:
         self._fail(session, number, "Aborted")
 
     async def _answer(self, session: str, number: str, request: SubRequest) -> None:
-        if request.url.split("/")[:3] == request.frame.split("/")[:3]:
+        if origin_of(request.url) == origin_of(self._place.href):
             request = replace(request, cookies=await self._cookies(request))
         answer = await self._ask(request)
         if isinstance(answer, Answer):
@@ -482,6 +464,10 @@ class Tab:
 
     def _send(self, method: str, params: Params | None = None) -> None:
         self._pipe.send(method, params, self._session)
+
+
+def origin_of(url: str) -> list[str]:
+    return url.split("/")[:3]
 
 
 def _as_sent(name: str, value: str) -> str:

@@ -73,7 +73,7 @@ class _Account:
             return 0
         ahead = min(max(_LEAST, round(_LASTS * self._pace)), _MOST)
         left = self.quota.total - counters.pages_fetched
-        return ahead if left < len(run.under_way) + ahead // 2 else 0
+        return ahead if left < len(run.visitor.under_way) + ahead // 2 else 0
 
     def is_over_full(self, now: float) -> bool:
         """Return True if pages are allowed for which there have been no URLs for a while."""

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator
 from datetime import UTC, datetime
 from functools import partial
 from math import inf
@@ -93,7 +93,7 @@ class Run:
             robots.join(member)
         if context.code.judge is not None and context.code.judge.scores:
             job.frontier.keep_places(job.store)
-        self._visitor = Visitor(job, discovery, robots, settings, context)
+        self.visitor = Visitor(job, discovery, robots, settings, context)
         self.incoming = Injector(job, discovery, inbox, context.wake, context.turns, context.clock)
         self._ending = Ending(job, self.incoming.waiting, finite=finite, endless=endless, member=member)
         self.keeper = DurabilityLoop(job, settings.durability, context, settings.output.keep)
@@ -137,7 +137,7 @@ class Run:
                 self.stop(limit)
             elif not self._visits and self._ending.ends_crawl():
                 self._end(Stop.FINISHED)
-                if (host := self._visitor.elsewhere) is not None:
+                if (host := self.visitor.elsewhere) is not None:
                     log.warning("%s %s: %s", ELSEWHERE, host, WIDER)
             elif limit is not None and self._ending.may_stop_early():
                 self.stop(limit)
@@ -156,7 +156,7 @@ class Run:
 
     def refuse(self, lease: Lease) -> bool:
         """Finish a URL without a request if it may not be fetched. Returns whether it did."""
-        return self._visitor.refuse(lease)
+        return self.visitor.refuse(lease)
 
     def still_wants(self, lease: Lease) -> bool:
         """Return whether a lease that had to wait may still be visited."""
@@ -171,7 +171,7 @@ class Run:
 
     def visit(self, lease: Lease, group: asyncio.TaskGroup) -> asyncio.Task[None]:
         """Start a visit, which ends the lease."""
-        visit = group.create_task(self._visitor.visit(lease))
+        visit = group.create_task(self.visitor.visit(lease))
         self._visits[visit] = lease
         visit.add_done_callback(self._visits.pop)
         return visit
@@ -230,7 +230,7 @@ class Run:
 
     async def robots_for_another(self, address: str) -> Followed | NotNow:
         """Fetch an address of this partition that a robots.txt of another partition redirects to."""
-        return await self._visitor.robots_for_another(address)
+        return await self.visitor.robots_for_another(address)
 
     @property
     def is_spent(self) -> bool:
@@ -243,7 +243,7 @@ class Run:
     def change(self, settings: Settings) -> None:
         """Apply changed settings; only those that can change during a crawl may differ. Raises OSError."""
         reconsidering = self.job.change(settings)
-        self._visitor.change(settings)
+        self.visitor.change(settings)
         self.life.change(settings.crawl)
         self.gauges.states.sites = Sites(settings)
         if not self.life.is_over:
@@ -309,13 +309,13 @@ class Run:
             "proxies": gauges.proxies.figures(),
             "text_failed": self._context.texts.failed,
             "hooks": {name: each.as_json() for name, each in self._context.code.figures.items()},
-            "pages_parsed": self._visitor.parsed,
+            "pages_parsed": self.visitor.parsed,
             "pages_per_second": gauges.observed.pages_per_second if is_running else None,
         }
         if self._member is not None:
             shown["messages_waiting"] = dict(zip(("count", "seconds"), self._member.lag(), strict=True))
         in_flight, pace = job.counters.pending - job.frontier.queued, gauges.observed.pace if is_running else None
-        figures = RunFigures(shown, in_flight, pace, self._visitor.harvest)
+        figures = RunFigures(shown, in_flight, pace, self.visitor.harvest)
         kept = len(job.checkpointer.generations.numbers())
         stored = JobFigures(
             job.counters,
@@ -375,21 +375,6 @@ class Run:
         if self._member is not None and not self._member.may_request():
             return "another process may own its partition now"
         return "crawl.max_pages is reached"
-
-    @property
-    def under_way(self) -> Mapping[str, float]:
-        """The URLs in flight, with their start times (seconds since 1970)."""
-        return self._visitor.under_way
-
-    @property
-    def side_requests(self) -> Mapping[str, float]:
-        """The hosts whose robots.txt or address is being requested, with the start times (seconds since 1970)."""
-        return self._visitor.side_requests
-
-    @property
-    def last_seed_error(self) -> str | None:
-        """Why the last failed seed could not be fetched; None if none failed."""
-        return self._visitor.last_seed_error
 
     # -- internals ----------------------------------------------------------------------------------------------
 
@@ -473,7 +458,7 @@ class Run:
         self._beside.end()
         self._line.leave()
         self.keeper.close()
-        self._visitor.close()
+        self.visitor.close()
 
 
 class _Beside:

@@ -236,8 +236,8 @@ class RunView:
 def crawl_now(run: Run) -> CrawlNow:
     """Return the state of a run that an explanation of a URL needs."""
     return CrawlNow(
-        dict(run.under_way),
-        dict(run.side_requests),
+        dict(run.visitor.under_way),
+        dict(run.visitor.side_requests),
         None if run.paused is None else pause_text(run.paused),
         run.slots,
         run.gauges.proxies.failing,

@@ -252,7 +252,7 @@ async def _drive(
         reporter.take_away()
     assert run.life.reason is not None
     facade.notices.end(run.life.reason, stats)
-    return Result(run.life.reason, stats, None, job.counters.seeds_fetched, run.last_seed_error)
+    return Result(run.life.reason, stats, None, job.counters.seeds_fetched, run.visitor.last_seed_error)
 
 
 async def drive_and_checkpoint(worker: Worker, run: Run, clock: Callable[[], float]) -> None:

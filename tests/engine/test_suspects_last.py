@@ -11,8 +11,8 @@ from crawler.frontier.entry import decode_entry, split_pending_key
 from crawler.frontier.host import Host
 from crawler.frontier.lease import Lease
 from crawler.job.parsing_notes import ParsingNotes
-from crawler.web.fetch.simulated import Answer
 from tests.laboratory import Asked, Laboratory, links
+from tests.simulated_web import Answer
 
 FIRST = "http://a.test/"
 HOSTS = [f"{name}.test" for name in "abcd"]

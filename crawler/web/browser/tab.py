@@ -7,9 +7,9 @@ import base64
 import contextlib
 import json
 import re
+import string
 import time
 from collections.abc import Mapping
-from http import HTTPStatus
 from pathlib import Path
 from urllib.parse import quote, urldefrag
 
@@ -33,8 +33,13 @@ from crawler.web.browser.rendered import (
 
 KINDS = {kind.title(): kind for kind in Kind} | {"XHR": Kind.DATA, "Fetch": Kind.DATA, "TextTrack": Kind.MEDIA}
 VIEWPORT = {"width": 1280, "height": 4000, "deviceScaleFactor": 1, "mobile": False}
-BEFORE_SCROLL = 0.6  # share of the page's timer limit before scrolling ...
-LATER_ROUNDS = (0.1, 0.1, 0.1)  # ... and shares added for pages that load more when scrolled to the end
+BEFORE_SCROLL = 3_000  # milliseconds that the page's own clock runs for its timers before scrolling ...
+ROUNDS = (
+    2_000,
+    500,
+    500,
+    500,
+)  # ... and afterwards; the last ones are for pages that load more when scrolled to the end
 FRAME = 16  # milliseconds
 ANIMATED = 100  # playback rate of animations, because frames are drawn in real time
 FRAMES_MOST = 40  # maximum number of frames to wait for
@@ -58,8 +63,6 @@ def script(name: str) -> str:
 GUARD, SCROLL, _SERIALISE = script("guard.js"), script("scroll.js"), script("serialise.js")
 _CLOSED = re.compile(rb"""(<template\b[^>]*\bshadowrootmode\s*=\s*["']?)closed\b""", re.IGNORECASE)
 _PASSING = (429, 502, 503, 504)  # statuses of temporary errors
-_PHRASES = {status.value: status.phrase for status in HTTPStatus}
-_ASCII = "".join(map(chr, range(128)))
 _NOFOLLOW = re.compile(r"^x-robots-tag:(?:.*[\s,:])?(?:nofollow|none)\b", re.IGNORECASE)
 
 
@@ -184,11 +187,11 @@ class Tab:
 
     async def _run(self) -> None:
         """Run timers and draw frames; while that causes more requests, continue for some rounds."""
-        await self._run_timers(BEFORE_SCROLL * self._budget.timers)
-        for share in (1 - BEFORE_SCROLL, *LATER_ROUNDS):
+        await self._run_timers(BEFORE_SCROLL)
+        for milliseconds in ROUNDS:
             asked = self._took.requests
             await self._draw()
-            await self._run_timers(share * self._budget.timers)
+            await self._run_timers(milliseconds)
             if asked == self._took.requests:
                 return
 
@@ -295,10 +298,6 @@ class Tab:
 
     def _gone(self) -> None:
         self.lose(BrowserGone())
-
-    def detached(self, session: str) -> None:
-        if session == self._session:
-            self.lose(Lost("the page closed itself"))
 
     def attached(self, session: str, info: Params) -> None:
         """Set up a new target of the page's context, which waits to be started: the page or a worker. Pop-ups are
@@ -414,7 +413,7 @@ class Tab:
             {
                 "requestId": number,
                 "responseCode": answer.status,
-                "responsePhrase": _PHRASES.get(answer.status, "Unknown"),  # required for unknown statuses
+                "responsePhrase": "Unknown",  # required for unknown statuses
                 "responseHeaders": [{"name": name, "value": _as_sent(name, value)} for name, value in answer.headers],
                 "body": base64.b64encode(body).decode(),
             },
@@ -444,4 +443,4 @@ def origin_of(url: str) -> list[str]:
 
 def _as_sent(name: str, value: str) -> str:
     """Return a header for the browser. Non-ASCII bytes of a redirect's target are percent-encoded as received."""
-    return quote(value, _ASCII, errors="surrogateescape") if name.lower() == "location" else value
+    return quote(value, string.printable, errors="surrogateescape") if name.lower() == "location" else value

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, TextIO
 
 from crawler.base.disk import FULL
-from crawler.base.named_stream import naming
+from crawler.base.named_stream import Naming
 
 # Errors of writing to a pipe without a reader, and to a closed terminal.
 _GONE = frozenset({errno.EPIPE, errno.EIO})
@@ -66,5 +66,5 @@ def say_json(value: Mapping[str, Any]) -> None:
         sys.stdout.write(text + "\n")
         sys.stdout.flush()
         return
-    with naming(), open(to, "w", encoding="utf-8", closefd=False) as stream:
+    with Naming(), open(to, "w", encoding="utf-8", closefd=False) as stream:
         stream.write(text + "\n")

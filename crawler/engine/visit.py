@@ -506,7 +506,8 @@ class Visitor:
 
     async def _discovered(self, entry: Entry, parts: Iterable[Outlinks | Unreadable]) -> Outlinks | Unreadable:
         """Admit the links of a page, except for its last part. Returns that part, with the counts of all."""
-        job, found = self._job, list[Outlinks]()
+        job = self._job
+        found: list[Outlinks] = []
         for number, part in enumerate(parts):
             if number:
                 last = found[-1]

@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterable, Sequence
 from contextlib import closing, suppress
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, NamedTuple
+from typing import Annotated, Any, NamedTuple
 from urllib.parse import urlsplit
 
 from msgspec import Meta, Struct
@@ -177,10 +177,6 @@ async def _state_of(directory: Path) -> Answer:
 
 
 class Tool(Struct, forbid_unknown_fields=True):
-    """``changes``: the tool does more than read."""
-
-    changes: ClassVar[bool] = False
-
     async def run(self, crawls: Crawls) -> Answer:
         """Raises UserFault, OSError, and the errors of reading a job."""
         raise NotImplementedError
@@ -193,7 +189,6 @@ class Crawl(Tool):
     The same call with the same name resumes a crawl that was stopped or killed, or reached a limit (raise max_pages to
     get more); no finished page is fetched again, and new seeds are added."""
 
-    changes = True
     seeds: Annotated[list[str], Meta(min_length=1, max_length=MOST_SEEDS, description="URLs to start from.")]
     name: Annotated[str, Meta(description="Name for the crawl (default: the host of the first seed).")] | None = None
     max_pages: Annotated[int, Meta(ge=1, description=f"Pages of the crawl in all ({PAGES}).")] | None = None
@@ -229,7 +224,6 @@ class Status(Tool):
 class Stop(Tool):
     """Stop a running crawl. Nothing is lost: `crawl` with the same name resumes it."""
 
-    changes = True
     name: Name
 
     async def run(self, crawls: Crawls) -> Answer:
@@ -323,3 +317,4 @@ TOOLS: dict[str, type[Tool]] = {
     "broken_links": BrokenLinks,
     "explain": Explain,
 }
+CHANGING = ("crawl", "stop")  # tools that do more than read

@@ -35,7 +35,7 @@ from crawler.base.disk import make_private_directory, private_opener
 from crawler.base.faults import UserFault
 from crawler.base.printable import one_line
 from crawler.base.same_program import words_of
-from crawler.base.settings.load import SettingsError, settings_from
+from crawler.base.settings.load import settings_from
 from crawler.base.settings.parts import Settings
 from crawler.cli import CommandParser
 from crawler.cli.crawl import add_options, build_settings
@@ -44,7 +44,7 @@ from crawler.cli.options import FLAGS, flag_words
 from crawler.engine.seeds import SeedsError, read_urls
 from crawler.inspect.crawl_partitions import holds_any
 from crawler.job.checkpoint.envelope import EnvelopeError
-from crawler.job.directory import DEMO, LAUNCH_LOG, LAUNCH_LOG_BEFORE, LAUNCH_SEEDS, JobError, is_free
+from crawler.job.directory import DEMO, LAUNCH_LOG, LAUNCH_LOG_BEFORE, LAUNCH_SEEDS, is_free
 from crawler.job.job_lock import lock_holder, locked, unlock
 from crawler.job.last_command import STDIN, LastCommand, read_command
 from crawler.job.live_status import read_live
@@ -186,7 +186,8 @@ class Launches:
         urls, files, gone = command.seeds_of(source)
         if gone or not (urls or files) or STDIN in command.seeds:
             raise LaunchError("its seeds no longer exist, or came from standard input: start a new job with them")
-        page = () if not _has_dashboard(source) else ("--dashboard=0",)  # the other job's port may be in use
+        has_page = read_run(source).settings.dashboard.listen is not None
+        page = ("--dashboard=0",) if has_page else ()  # the other job's port may be in use
         # They are copied: the new job must not depend on the other job's files.
         seeds = itertools.chain(urls, *map(read_urls, files))
         return await self._begin(directory, seeds, (*command.words, *page), Path(command.directory))
@@ -298,12 +299,6 @@ def last_line(log: Path) -> str:
         lines = log.read_text("utf-8", "replace").strip().splitlines() or [""]
         return lines[-1].strip().removeprefix("crawler: ").removeprefix("error: ")
     return ""
-
-
-def _has_dashboard(directory: Path) -> bool:
-    with contextlib.suppress(JobError, SettingsError):
-        return read_run(directory).settings.dashboard.listen is not None
-    return False
 
 
 def _words(settings: Mapping[str, Any]) -> list[str]:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
 import json
+import sys
+from io import TextIOWrapper
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +17,7 @@ from crawler import __version__
 from crawler.base.disk import make_private_directory
 from crawler.base.faults import Failure, UserFault
 from crawler.base.printable import one_line
-from crawler.cli.agent_tools import TOOLS, Crawls
+from crawler.cli.agent_tools import CHANGING, TOOLS, Crawls
 from crawler.cli.exit_codes import Exit, UsageError
 from crawler.cli.launches import check_command
 from crawler.cli.options import add_flags, words_of
@@ -59,11 +62,22 @@ def run(arguments: argparse.Namespace) -> int:
     return Exit.OK
 
 
+class _Input(TextIOWrapper):
+    """Lines of JSON, with ``?`` for half of a surrogate pair: the package would never answer it."""
+
+    def readline(self, size: int = -1, /) -> str:  # type: ignore[override]
+        line = super().readline(size)
+        with contextlib.suppress(ValueError, RecursionError):  # the package refuses it
+            line = json.dumps(json.loads(line), ensure_ascii=False)
+        return line.encode("utf-8", "replace").decode("utf-8")
+
+
 async def _serve(crawls: Crawls) -> None:
+    from anyio import wrap_file  # noqa: PLC0415, optional
     from mcp.server.stdio import stdio_server  # noqa: PLC0415, optional
 
     server = _server(crawls)
-    async with stdio_server() as (asked, answers):
+    async with stdio_server(wrap_file(_Input(sys.stdin.buffer, "utf-8", "replace"))) as (asked, answers):
         await server.run(asked, answers, server.create_initialization_options())
 
 
@@ -83,7 +97,7 @@ def _server(crawls: Crawls) -> Server[dict[str, Any]]:
                 name=name,
                 description=f"{about} {_UNTRUSTED}",
                 input_schema=schema,
-                annotations=types.ToolAnnotations(read_only_hint=not tool.changes, destructive_hint=False),
+                annotations=types.ToolAnnotations(read_only_hint=name not in CHANGING, destructive_hint=False),
             )
         )
 

@@ -336,7 +336,7 @@ def test_damage_is_named_and_repaired(tmp_path: Path) -> None:
     change(job, Family.DUE, lambda found: (found[0][0], None))
     mended("page-not-due")
     change(job, Family.PAGES, lambda found: (found[2][0], found[2][1][:20]))
-    mended("page-damaged")
+    mended("row-damaged")
     change(job, Family.META, lambda _: (b"counters", None))
     mended("generation-ahead")
     change(job, Family.DUE, lambda found: (bytes(7) + found[0][0][7:], b""))

@@ -62,19 +62,17 @@ class PartReader(PartFiles):
             self.bodies_lost.add(name)
         return whole
 
-    def findings(self, *, mends: bool = False) -> Iterator[Finding]:
+    def findings(self) -> Iterator[Finding]:
         """Yield the missing parts and bodies since the last call, one finding per file."""
         for file, lost in sorted(self._lost.items()):
             path = path_of(self._job, file)
             place = OUTPUTS[kind_of(file) - 1] if path is None else str(path.relative_to(self._job))
             details: dict[str, Detail] = {"offset": lost.offset, "of": lost.owner, "parts": lost.parts}
-            yield Finding(Kind.PARTS_LOST, place, details, mends=mends)
+            yield Finding(Kind.PARTS_LOST, place, details)
         self._lost.clear()
         if self._missed is not None:
             name, owner = self._missed
-            yield Finding(
-                Kind.BODIES_LOST, DIRECTORY, {"file": name, "of": owner, "bodies": self._missing}, mends=mends
-            )
+            yield Finding(Kind.BODIES_LOST, DIRECTORY, {"file": name, "of": owner, "bodies": self._missing})
         self._missed, self._missing = None, 0
 
 

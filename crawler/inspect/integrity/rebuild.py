@@ -123,19 +123,15 @@ class Rebuild:
         self._queue = Queue()
         self._batch = Batch()
 
-    def run(self, *, whole_store: bool, secret_lost: bool) -> None:
-        """Write the new store, which is empty, and make it durable.
-
-        ``whole_store`` is False if rows of the old one were lost; with ``secret_lost``, its digests are meaningless.
-        Raises OSError."""
+    def run(self, *, whole_store: bool) -> None:
+        """Write the new store, which is empty, and make it durable. ``whole_store`` is False if rows of the old one
+        were lost. Raises OSError."""
         context, found, inventory = self._context, self._found, self._inventory
         for part in inventory.parts():
             for _ in part:
                 pass  # the changes are reported, not the findings
-        if secret_lost:
-            found.journal = JournalMarks(done=found.journal.done, start=found.journal.start)
         self._report_rows()
-        belief = self._belief(whole_store and not secret_lost)
+        belief = self._belief(whole_store)
         good = finished_lines(found, belief)
         again = self._unfinished(good, belief)
         self._write_output(good)
@@ -358,7 +354,6 @@ class Rebuild:
             counts = LedgerCounts.decode(self._old.get(Family.META, LEDGER_COUNTS))
         except FilterError:
             counts = LedgerCounts()
-            self._context.done(Done.LEDGER_COUNTS_LOST)
         counts.waiting = 0
         for key, value in self._whole_rows(Family.LEDGER):
             counts.waiting += 1

@@ -25,7 +25,7 @@ from crawler.job.markdown_files import DIRECTORY, markdown_fault
 from crawler.job.output import Outputs, Record
 from crawler.job.records import DIGEST_SIZE, Done, JournalError, decode_seen
 from crawler.job.recovery import HASH_KEPT, OutputCut, check_output, kept_hash
-from crawler.job.run_settings import RUN
+from crawler.job.run_settings import RUN, read_run
 from crawler.job.store.readable_copy import holes
 from crawler.job.store.rocks import StoreError, StoreVersionError
 from crawler.job.store.wal import log_fault
@@ -61,12 +61,11 @@ def unreadable(error: Exception) -> Finding:
 def _verify(directory: Path) -> Iterator[Finding]:
     yield from _logs(directory)
     with open_job(directory, as_run=True) as job:
-        yield from _small_files(job)
+        yield from (Finding(Kind.FILE_DAMAGED, name, {"error": fault}) for name, fault in file_faults(directory))
         parts = _Parts()
         if job.store_fault is not None:
             yield Finding(Kind.STORE_NOT_OPENED, STORE, {"error": job.store_fault})
         yield from parts.check(_hash(job))
-        yield from parts.check(_link_batches(job))
         yield from parts.check(_generations(job))
         observer = SeenCheck()
         yield from parts.check(observer.load(job))
@@ -77,15 +76,15 @@ def _verify(directory: Path) -> Iterator[Finding]:
         yield from files
         # After a lost file, every later record would be another finding.
         is_moved = not MOVED.isdisjoint(finding.kind for finding in files)
-        gone: dict[str, bool] = {}  # missing outputs by place, and whether the next run mends all findings there
+        gone = dict[str, None]()  # places of missing outputs
         inventory = Inventory(source, observer, cut=_cut(job, observer.sequence))
         for part in inventory.parts():
             for finding in parts.check(part):
                 if finding.kind in _OF_OUTPUTS and not (directory / finding.place).exists():
-                    gone[finding.place] = gone.get(finding.place, True) and finding.mends
+                    gone[finding.place] = None
                 elif not is_moved or finding.kind is not Kind.RECORD_CHANGED:
                     yield finding
-        yield from (Finding(Kind.OUTPUT_LOST, place, mends=mends) for place, mends in gone.items())
+        yield from (Finding(Kind.OUTPUT_LOST, place) for place in gone)
         if parts.unreadable:
             yield from (Finding(Kind.STORE_HOLE, STORE, {"error": hole}) for hole in holes(job.store))
 
@@ -214,16 +213,28 @@ def _cut(job: OpenJob, sequence: int | None) -> OutputCut | None:
         return None  # reported by the checks of the parts
 
 
-def _small_files(job: OpenJob) -> Iterator[Finding]:
-    if job.settings_fault is not None:
-        yield Finding(Kind.RUN_SETTINGS_DAMAGED, RUN, {"error": job.settings_fault})
-    for kind, place, fault in (
-        (Kind.COMMAND_DAMAGED, COMMAND, fault_of(read_command, job.directory)),
-        (Kind.HISTORY_DAMAGED, HISTORY, course_fault(job.directory)),
-        (Kind.MARKDOWN_DAMAGED, DIRECTORY, markdown_fault(job.directory)),
-    ):
-        if fault is not None:
-            yield Finding(kind, place, {"error": fault})
+def file_faults(directory: Path) -> Iterator[tuple[str, str]]:
+    """Yield the damaged small files, each by its path in the job, with its fault. Raises JobError, SettingsError,
+    OSError."""
+    faults = {
+        RUN: read_run(directory).fault,
+        COMMAND: fault_of(read_command, directory),
+        HISTORY: course_fault(directory),
+        DIRECTORY: markdown_fault(directory),
+    }
+    inbox, names = Inbox(directory, RealDisk()), list[str]()
+    try:
+        names = inbox.waiting()
+    except NotADirectoryError as error:
+        faults[INBOX] = error.strerror
+    yield from ((name, fault) for name, fault in faults.items() if fault is not None)
+    for name in names:
+        try:
+            inbox.read(name)
+        except EnvelopeError as error:
+            yield f"{INBOX}/{name}.urls", str(error).removeprefix(f"{name}.urls: ")
+        except FileNotFoundError:
+            pass  # a running crawl has admitted it in the meantime
 
 
 def _hash(job: OpenJob) -> Iterator[Finding]:
@@ -231,26 +242,10 @@ def _hash(job: OpenJob) -> Iterator[Finding]:
     try:
         kept = kept_hash(job.store)
     except FilterError as error:
-        yield Finding(Kind.META_DAMAGED, STORE, {"error": str(error)}, Family.META, HASH_KEPT)
+        yield Finding(Kind.ROW_DAMAGED, STORE, {"error": str(error)}, Family.META, HASH_KEPT)
         return
     if kept is not None and kept != job.identity.hash:
         yield Finding(Kind.HASH_DIFFERS, IDENTITY)
-
-
-def _link_batches(job: OpenJob) -> Iterator[Finding]:
-    inbox = Inbox(job.directory, RealDisk())
-    try:
-        names = inbox.waiting()
-    except OSError as error:
-        yield Finding(Kind.INBOX_UNREADABLE, INBOX, {"error": error.strerror})
-        return
-    for name in names:
-        try:
-            inbox.read(name)
-        except EnvelopeError as error:
-            yield Finding(Kind.BATCH_DAMAGED, INBOX, {"batch": name, "error": str(error)})
-        except FileNotFoundError:
-            pass  # a running crawl has admitted it in the meantime
 
 
 def _requests(store: Reader) -> Iterator[Finding]:

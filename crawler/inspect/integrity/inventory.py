@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import BinaryIO, Protocol
+from typing import BinaryIO
 
 from msgspec import Struct, field
 
@@ -70,7 +70,7 @@ Findings = Iterator[Finding]
 RowCheck = Callable[[bytes, bytes], object]
 
 
-class Observer(Protocol):
+class Observer:
     """Receives each URL as it is read; its findings are requested after each page of rows."""
 
     def admitted(self, number: int, digests: bytes) -> None:
@@ -91,6 +91,7 @@ class Observer(Protocol):
 
     def findings(self) -> Iterable[Finding]:
         """Return the findings since the last call."""
+        return ()
 
 
 _ANY_PARTITION = (-1, PARTITIONS_MOST)  # for a store that does not contain its partition number

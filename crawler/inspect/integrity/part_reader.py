@@ -12,7 +12,7 @@ from crawler.inspect.export.kept_parts import PartFiles, path_of
 from crawler.inspect.integrity.finding import Detail, Finding, Kind
 from crawler.job.output import Record
 from crawler.job.output.body_files import DIRECTORY, body_of, is_whole
-from crawler.job.output.record_text import Fault, FileFault, file_faults
+from crawler.job.output.record_text import file_faults
 from crawler.job.records import Position, kind_of
 
 
@@ -77,27 +77,11 @@ class PartReader(PartFiles):
 
 
 MOVED = frozenset({Kind.FILE_LOST, Kind.FILE_CUT})  # faults that change the offsets of later records
-_KINDS = {
-    Fault.LOST: Kind.FILE_LOST,
-    Fault.CUT: Kind.FILE_CUT,
-    Fault.FRAME: Kind.FRAME_DAMAGED,
-    Fault.TABLE: Kind.TABLE_LOST,
-}
 
 
 def file_findings(pages: Path) -> Iterator[Finding]:
     """Yield the faults of the files. Raises OSError."""
-    for each in file_faults(pages):
-        yield Finding(_KINDS[each.fault], each.path.name, _details(each))
-
-
-def _details(fault: FileFault) -> dict[str, Detail]:
-    match fault.fault:
-        case Fault.CUT:
-            return {"offset": fault.offset}
-        case Fault.FRAME:
-            return {"offset": fault.offset, "bytes": fault.size}
-    return {}
+    return (Finding(Kind(each.kind), each.path.name, each.details) for each in file_faults(pages))
 
 
 def is_broken(pages: Path) -> bool:

@@ -37,12 +37,11 @@ from crawler.frontier.page import pack_page, unpack_page
 from crawler.frontier.request_outcome import HostResult
 from crawler.frontier.revisits import due_key
 from crawler.inspect.integrity.finding import Change, Detail, Done, Tell
-from crawler.inspect.integrity.inventory import Inventory, OutputTally, Queue, Source
+from crawler.inspect.integrity.inventory import Inventory, OutputTally, Queue, Source, UrlKeys
 from crawler.inspect.integrity.output_files import OutputFiles, Quarantine
 from crawler.inspect.integrity.part_reader import PartReader, is_broken
 from crawler.inspect.integrity.url_marks import (
     Belief,
-    Digests,
     Flags,
     Halves,
     JournalMarks,
@@ -113,7 +112,7 @@ class Rebuild:
         self._old = context.old
         self._path = context.directory / PAGES
         self._order = order
-        self._digests = Digests(context.settings, context.hash)
+        self._digests = UrlKeys(context.settings, context.hash)
         self._kept = _stored_counters_or_none(context.old.get(Family.META, COUNTERS))
         self._found = Remembered(self._digests)
         source = Source(context.directory, context.settings, context.hash, context.old, self._kept)

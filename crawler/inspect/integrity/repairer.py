@@ -71,7 +71,7 @@ from crawler.job.recovery import (
 )
 from crawler.job.snapshot import remove_tree
 from crawler.job.store.readable_copy import ReadableCopy, open_copy
-from crawler.job.store.rocks import PartitionStore, RocksStore, StoreError, StoreVersionError
+from crawler.job.store.rocks import PartitionStore, RocksStore, StoreError
 from crawler.job.store.wal import log_fault
 from crawler.seen.filters import FilterError, KeyHash
 
@@ -119,8 +119,6 @@ def find_all(directory: Path) -> list[Finding]:
     found: list[Finding] = []
     try:
         found.extend(verify_job(directory))
-    except StoreVersionError as error:
-        raise JobError(str(error)) from error
     except (JobError, OSError) as error:
         found.append(unreadable(error))
     return found

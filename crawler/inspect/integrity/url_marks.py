@@ -17,15 +17,13 @@ from __future__ import annotations
 
 import zlib
 from array import array
-from collections.abc import Iterable, Sequence
 
 import numpy as np
 import numpy.typing as npt
 from msgspec import Struct, field
 
 from crawler.frontier.entry import Entry
-from crawler.inspect.integrity.finding import Finding
-from crawler.inspect.integrity.inventory import UrlKeys
+from crawler.inspect.integrity.inventory import Observer, UrlKeys
 from crawler.job.output import Record
 from crawler.job.records import DIGEST_SIZE, Done
 
@@ -33,13 +31,6 @@ _TOGETHER = 1_024  # keys hashed together
 
 Halves = npt.NDArray[np.uint64]
 Flags = npt.NDArray[np.bool_]
-
-
-class Digests(UrlKeys):
-    """Also makes the first halves of digests."""
-
-    def halves(self, keys: Sequence[str]) -> Halves:
-        return as_halves(halves(self.digests(keys)))
 
 
 def halves(digests: bytes) -> array[int]:
@@ -61,7 +52,7 @@ def each_digest(digests: bytes) -> list[bytes]:
 class UrlMarks:
     """The first halves of the keys' digests; keys are hashed in groups."""
 
-    def __init__(self, digests: Digests) -> None:
+    def __init__(self, digests: UrlKeys) -> None:
         self._digests = digests
         self._waiting: list[str] = []
         self._marks = array("Q")
@@ -122,10 +113,10 @@ class OutputMarks(Struct):
         return np.frombuffer(bytes(self.whole), np.bool_)
 
 
-class Remembered:
+class Remembered(Observer):
     """Collects the marks of every URL in an inventory."""
 
-    def __init__(self, digests: Digests) -> None:
+    def __init__(self, digests: UrlKeys) -> None:
         self.journal = JournalMarks()
         self.queue = QueueMarks(UrlMarks(digests))
         self.output = OutputMarks(UrlMarks(digests))
@@ -158,9 +149,6 @@ class Remembered:
         self.output.urls.add(key or "")
         self.output.held.append(held)
         self.output.whole.append(key is not None and (not events or any(_is(line, event) for event in events)))
-
-    def findings(self) -> Iterable[Finding]:
-        return ()
 
 
 def _is(line: bytes, done: Done) -> bool:

@@ -12,7 +12,7 @@ from crawler.base.kv import Family, Reader
 from crawler.base.settings.load import SettingsError
 from crawler.frontier.entry import Entry, EntryError, decode_entry
 from crawler.inspect.integrity.finding import Detail, Finding, Kind
-from crawler.inspect.integrity.inventory import Inventory, Source
+from crawler.inspect.integrity.inventory import Inventory, Observer, Source
 from crawler.inspect.integrity.part_reader import MOVED, file_findings
 from crawler.inspect.job_reader import OpenJob, open_job
 from crawler.job.checkpoint.envelope import EnvelopeError, fault_of
@@ -23,11 +23,11 @@ from crawler.job.inbox import INBOX, Inbox
 from crawler.job.last_command import COMMAND, read_command
 from crawler.job.markdown_files import DIRECTORY, markdown_fault
 from crawler.job.output import Outputs, Record
-from crawler.job.records import DIGEST_SIZE, Done, JournalError, decode_seen
+from crawler.job.records import DIGEST_SIZE, JournalError, decode_seen
 from crawler.job.recovery import HASH_KEPT, OutputCut, check_output, kept_hash
 from crawler.job.run_settings import RUN, read_run
 from crawler.job.store.readable_copy import holes
-from crawler.job.store.rocks import StoreError, StoreVersionError
+from crawler.job.store.rocks import StoreError
 from crawler.job.store.wal import log_fault
 from crawler.job.stored_errors import DAMAGE
 from crawler.seen.filters import FilterError, FormatError, NoMemoryError, SeenSet
@@ -47,7 +47,7 @@ def verify_job(directory: Path) -> Iterator[Finding]:
     except NoMemoryError:
         raise  # not damage
     except StoreError as error:
-        if error.errno is not None or isinstance(error, StoreVersionError):
+        if error.errno is not None:
             raise
         yield unreadable(error)
     except (SettingsError, *DAMAGE) as error:
@@ -108,7 +108,7 @@ class _Parts:
             yield Finding(Kind.SEEN_DAMAGED, SEEN, {"error": str(error)})
 
 
-class SeenCheck:
+class SeenCheck(Observer):
     """Looks up every URL in the seen-set, in groups. Without a loaded seen-set it checks nothing."""
 
     def __init__(self) -> None:
@@ -132,12 +132,6 @@ class SeenCheck:
 
     def admitted(self, number: int, digests: bytes) -> None:
         self._admitted.append((number, digests))
-
-    def forgotten(self, digests: bytes) -> None:
-        pass  # known from ``load``
-
-    def finished(self, done: Done) -> None:
-        pass  # the check of its record in the output covers it
 
     def pending(self, row: bytes, entry: Entry, key: str) -> None:
         if not self._pending:

@@ -4,38 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from enum import StrEnum
-from typing import Any, Self
+from typing import Any
 
 from msgspec import Struct, field
 
-from crawler.base.figures import counted
+from crawler.base.figures import Worded
 from crawler.base.kv import Family
 
 Detail = str | int | None
-
-
-class Worded(StrEnum):
-    """Names in JSON, each with a sentence for users. The sentence may contain details and the key of a row;
-    ``{count:row}`` becomes "1 row" or "2 rows"."""
-
-    words: str
-
-    def __new__(cls, name: str, words: str = "{error}") -> Self:
-        made = str.__new__(cls, name)
-        made._value_, made.words = name, words
-        return made
-
-    def filled(self, details: Mapping[str, object]) -> str:
-        """Return the sentence with these details."""
-        known = {name: "missing" if value is None else value for name, value in details.items()}
-        return self.words.format(**{k: _Quantity(v) if isinstance(v, int) else v for k, v in known.items()})
-
-
-class _Quantity(int):
-    """A number that is formatted with the noun in its format, if any."""
-
-    def __format__(self, noun: str) -> str:
-        return counted(self, noun) if noun else str(int(self))
 
 
 class Kind(Worded):

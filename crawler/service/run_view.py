@@ -22,7 +22,7 @@ from crawler.frontier.entry import queue_of
 from crawler.inspect.explanation import CrawlNow, Explanation, Known, explain, explain_seen
 from crawler.inspect.host_table import Chosen, Row, Selection, Table, chosen_hosts, host_rows, told_by
 from crawler.inspect.hosts_now import HostsNow
-from crawler.inspect.record_stream import changes_up_to
+from crawler.inspect.record_stream import Tail
 from crawler.job.directory import PAGES
 from crawler.job.inbox import MOST_URLS, Answer, Inbox
 from crawler.job.output import lines_of
@@ -143,7 +143,13 @@ class RunView:
         end = job.durable_end
         if end is None:
             raise Unavailable(_NOT_DURABLE)
-        return await self._in_thread(functools.partial(changes_up_to, job.directory / PAGES, end, since, limit))
+
+        def read() -> list[bytes]:
+            tail = Tail(job.directory, end=lambda: end)
+            tail.resume(since)
+            return list(itertools.islice(tail.changes(), limit))
+
+        return await self._in_thread(read)
 
     async def perform(self, command: Command) -> Result:
         return await self._perform(command)

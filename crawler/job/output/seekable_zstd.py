@@ -157,6 +157,7 @@ class PlainReader:
     def __init__(self, file: BinaryIO) -> None:
         """``file`` is closed with the reader."""
         self._file = file
+        self._file.seek(0)
         self._text = zstd.ZstdFile(file)
 
     def read(self, size: int, offset: int) -> bytes:

@@ -284,5 +284,5 @@ class QuotaCoordinator:
             commits = job.writer.commits
         if not durable:
             return True
-        await job.promised(commits)
+        await job.promises.reach(commits)
         return not partition.is_closing

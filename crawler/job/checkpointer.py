@@ -50,8 +50,7 @@ UNCHANGED = CheckpointResult()
 
 
 class Checkpointer:
-    """Syncs and checkpoints one job. ``durable_end``: bytes of the output that are durable; None until the first
-    sync."""
+    """Syncs and checkpoints one job."""
 
     def __init__(
         self,
@@ -62,7 +61,6 @@ class Checkpointer:
         output: PageFiles,
     ) -> None:
         self.generations = generations
-        self.durable_end: int | None = None
         self._admission = admission
         self._writer = writer
         self._store = store
@@ -76,11 +74,6 @@ class Checkpointer:
         self._stored = -keys
 
     @property
-    def durable(self) -> int:
-        """The number of durable transactions; -1: a killed process may have left some that are not durable."""
-        return self.promises.durable
-
-    @property
     def manifest(self) -> Manifest | None:
         """The newest generation."""
         return self.generations.newest
@@ -88,9 +81,8 @@ class Checkpointer:
     def sync(self) -> Pieces[None]:
         """Make all transactions so far durable. Raises OSError."""
         commits, end = self._writer.commits, self._output.end
-        if commits != self.durable:
+        if commits != self.promises.durable:
             yield self._writer.sync
-            self.durable_end = end
             self.promises.synced(commits, end)
         else:
             self._writer.look()  # a crawl that waits for disk space must notice that its files are gone

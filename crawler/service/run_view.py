@@ -140,7 +140,7 @@ class RunView:
 
     async def changes(self, since: str, limit: int) -> list[bytes]:
         job = self._running().job
-        end = job.durable_end
+        end = job.promises.end
         if end is None:
             raise Unavailable(_NOT_DURABLE)
 
@@ -168,7 +168,7 @@ class RunView:
 
     async def put_back(self, choice: Choice, priority: int | None = None) -> Answer:
         job = self._writing().job
-        if (end := job.durable_end) is None:
+        if (end := job.promises.end) is None:
             raise Unavailable(_NOT_DURABLE)
         canonicaliser = Canonicaliser(self._settings.canonical.rules)
         hrefs = [canonicaliser.canonicalise(url) for url in choice.hrefs]

@@ -35,25 +35,24 @@ from crawler.frontier.request_outcome import ANSWERED, FailureClass, RequestOutc
 from crawler.frontier.traps.copies import remember
 from crawler.frontier.traps.soft404 import Lesson
 from crawler.frontier.traps.traps import Traps
-from crawler.job.admission import Admission, AdmissionPolicy, KnownUrls
+from crawler.job.admission import Admission, AdmissionPolicy, JournalSearch, KnownUrls
 from crawler.job.checkpoint.generations import KEPT, Generations
-from crawler.job.checkpointer import Checkpointer, CheckpointResult, drive_beside
+from crawler.job.checkpointer import Checkpointer, CheckpointResult, Promises, drive_beside
 from crawler.job.clock_anchor import follow_clock
 from crawler.job.directory import SEEN, STORE, made_at
 from crawler.job.event_log import tell_failed, tell_host
 from crawler.job.found import KEEP_ALL, Brought, CopiedPage, Decided, Found, Router
 from crawler.job.identity import shaping_of
-from crawler.job.journal_search import JournalSearch
 from crawler.job.left_out import OwnRules
 from crawler.job.metrics.events import Events
 from crawler.job.open_files import OpenFiles
 from crawler.job.output.body_files import BODY_SIZES, decode_sizes
 from crawler.job.output.finished import Past
+from crawler.job.parsing_notes import postpone_suspects
 from crawler.job.partition.inlet import Verdict
 from crawler.job.partition.link_batch_codec import Ack, LinkBatch
 from crawler.job.partition.router import PartitionRouter
 from crawler.job.platform import Platform
-from crawler.job.promises import Promises
 from crawler.job.receiving import (
     EPOCH,
     Content,
@@ -96,7 +95,6 @@ from crawler.job.seen_compaction import Compaction
 from crawler.job.seen_figures import write_seen_figures
 from crawler.job.snapshot import link_state, make_snapshot
 from crawler.job.step_log import StepLog
-from crawler.job.suspects import postpone_suspects
 from crawler.job.transaction import RecordSink, Transaction, TransactionWriter
 from crawler.job.verdict import Draft, RobotsAnswer, Throttled
 from crawler.seen.exact.ledger import Ledger

@@ -2,7 +2,7 @@
 
 ``verify`` reports the findings as they come; ``repair`` uses the totals at the end. Both observe each URL as it is read
 (``Observer``): ``verify`` looks it up in the seen-set, ``repair`` keeps 8 bytes of it. Memory use grows with the number
-of hosts, not of URLs.
+of hosts, not of URLs. ``DigestSum`` compares sets of digests without holding them in memory.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import BinaryIO
 
+import numpy as np
 from msgspec import Struct, field
 
 from crawler.base.kv import Family, Reader, Row
@@ -29,7 +30,6 @@ from crawler.frontier.traps.traps import check_row
 from crawler.inspect.export.kept_parts import path_of, positions_of
 from crawler.inspect.integrity.finding import Detail, Finding, Kind
 from crawler.inspect.integrity.part_reader import PartReader
-from crawler.job.digest_sum import DigestSum
 from crawler.job.directory import PAGES, STORE
 from crawler.job.division import DESCENT, Descent, read_descent
 from crawler.job.left_out import decode_row
@@ -62,6 +62,31 @@ from crawler.url.scope.bounds import Limit
 from crawler.url.urls.canonicaliser import Canonical, Canonicaliser
 from crawler.web.archive.payloads import decode_payload
 from crawler.web.fetch.robots_answers import RobotsCache
+
+_SUMMED = 2_048  # pieces that are summed up at a time
+
+
+class DigestSum:
+    """The number of digests, and the sums of their halves modulo 2**64, which do not depend on the order."""
+
+    def __init__(self) -> None:
+        self._waiting: list[bytes] = []
+        self._sums = (0, 0, 0)
+
+    def add(self, digests: bytes) -> None:
+        self._waiting.append(digests)
+        if len(self._waiting) >= _SUMMED:
+            self.sums()
+
+    def sums(self) -> tuple[int, int, int]:
+        """Return (count, sum of the first halves, sum of the second halves)."""
+        count, low, high = self._sums
+        words = np.frombuffer(b"".join(self._waiting), "<u8").reshape(-1, 2)
+        more = words.sum(axis=0, dtype=np.uint64).tolist()
+        self._waiting.clear()
+        self._sums = count + len(words), (low + more[0]) % 2**64, (high + more[1]) % 2**64
+        return self._sums
+
 
 _TOGETHER = 2_048  # keys looked up together
 _UNANSWERED = (Outcome.FAILED, Outcome.EXCLUDED)

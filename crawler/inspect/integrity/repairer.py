@@ -31,14 +31,12 @@ from crawler.base.settings.load import SettingsError, settings_from
 from crawler.base.settings.parts import Settings
 from crawler.frontier.order import Order
 from crawler.inspect.crawl_partitions import Partition, holds_crawl, whole_job
-from crawler.inspect.integrity.crawl_verifier import verify_places
 from crawler.inspect.integrity.finding import Change, Detail, Done, Finding, Tell
 from crawler.inspect.integrity.output_files import Quarantine
 from crawler.inspect.integrity.rebuild import WHOLE, Rebuild, RepairContext, place_whole
-from crawler.inspect.integrity.verifier import file_faults, unreadable, verify_job
+from crawler.inspect.integrity.verifier import file_faults, unreadable, verify_job, verify_places
 from crawler.job.checkpoint.envelope import EnvelopeError, UnknownVersionError
 from crawler.job.checkpoint.generations import KEPT, Generations
-from crawler.job.crawl_at_rest import at_rest
 from crawler.job.crawl_file import CrawlFile, check_any_here, partition_directory, partitions_gone, read_crawl_file
 from crawler.job.directory import (
     IDENTITY,
@@ -53,7 +51,7 @@ from crawler.job.directory import (
 )
 from crawler.job.division import read_descent
 from crawler.job.identity import FORMAT, Identity, read_identity, shaping_of, write_identity
-from crawler.job.job_lock import JobLock
+from crawler.job.job_lock import JobLock, at_rest
 from crawler.job.output.body_files import DIRECTORY as BODIES
 from crawler.job.output.outputs import FORMS
 from crawler.job.output.record_text import page_paths, text_size

@@ -1,28 +1,40 @@
-"""Verifies a job: checks all checksums, and that the parts of the job agree."""
+"""Verifies a job: checks all checksums, and that the parts of the job agree.
+
+Of a crawl, each partition is verified as a job, and it is checked that each partition holds only its own URLs. A URL
+belongs to exactly one partition. If all URLs of each partition belong to it, no URL is in two.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import json
 import os
-from collections.abc import Iterable, Iterator
+import re
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from crawler.base.disk import ReadingDisk, RealDisk
 from crawler.base.kv import Family, Reader
 from crawler.base.settings.load import SettingsError
 from crawler.frontier.entry import Entry, EntryError, decode_entry
+from crawler.frontier.host import host_name, stored_host
+from crawler.inspect.crawl_partitions import Partition, crawl_partitions
 from crawler.inspect.integrity.finding import Detail, Finding, Kind
 from crawler.inspect.integrity.inventory import Inventory, Observer, Source
 from crawler.inspect.integrity.part_reader import MOVED, file_findings
 from crawler.inspect.job_reader import OpenJob, open_job
+from crawler.inspect.record_stream import Tail
 from crawler.job.checkpoint.envelope import EnvelopeError, fault_of
+from crawler.job.crawl_file import partitions_gone
 from crawler.job.directory import IDENTITY, PAGES, SEEN, STORE, JobError
+from crawler.job.division import read_descent
 from crawler.job.history_file import HISTORY, course_fault
 from crawler.job.identity import read_identity
 from crawler.job.inbox import INBOX, Inbox
 from crawler.job.last_command import COMMAND, read_command
 from crawler.job.markdown_files import DIRECTORY, markdown_fault
 from crawler.job.output import Outputs, Record
+from crawler.job.partition.placement import Placement
 from crawler.job.records import DIGEST_SIZE, JournalError, decode_seen
 from crawler.job.recovery import HASH_KEPT, OutputCut, check_output, kept_hash
 from crawler.job.run_settings import RUN, read_run
@@ -268,3 +280,56 @@ def _generations(job: OpenJob) -> Iterator[Finding]:
         if manifest.sequence > job.counters.sequence:
             ends = {"generation": number, "sequence": manifest.sequence, "journal": job.counters.sequence}
             yield Finding(Kind.GENERATION_AHEAD, SEEN, ends)
+
+
+_URL = re.compile(rb'\{"url":("(?:[^"\\]|\\.)*")')
+
+
+def verify_crawl(directory: Path) -> Iterator[tuple[Partition, Finding]]:
+    """Yield the findings of each partition; none if all are intact. Raises the exceptions of ``verify_job``."""
+    crawl = crawl_partitions(directory)
+    for partition in crawl.found:
+        yield from ((partition, finding) for finding in verify_job(partition.directory))
+    if not crawl.is_job:
+        yield from verify_places(directory, crawl.placement, crawl.found)
+
+
+def verify_places(
+    directory: Path, placement: Placement, partitions: Sequence[Partition]
+) -> Iterator[tuple[Partition, Finding]]:
+    """Yield the missing partitions of the crawl, and the hosts and records that belong to another partition."""
+    for gone in partitions_gone(directory):
+        yield Partition(int(gone.name), gone), Finding(Kind.PARTITION_GONE, gone.name)
+    for partition in partitions:
+        # Unreadable data is reported by the verification of the partition itself.
+        with contextlib.suppress(JobError, StoreError, SettingsError, *DAMAGE):
+            yield from ((partition, finding) for finding in _hosts_elsewhere(partition, placement))
+            yield from ((partition, finding) for finding in _records_elsewhere(partition, placement))
+
+
+def _hosts_elsewhere(partition: Partition, placement: Placement) -> Iterator[Finding]:
+    with open_job(partition.directory) as job:
+        for page in job.store.pages(Family.HOSTS):
+            for key, value in page:
+                name, host = host_name(key), stored_host(value)
+                owner = placement.of_host(name)
+                if owner != partition.number and (host.size or host.fetched or host.failed):
+                    yield Finding(Kind.HOST_ELSEWHERE, STORE, {"host": name, "owner": owner}, Family.HOSTS, key)
+
+
+def _records_elsewhere(partition: Partition, placement: Placement) -> Iterator[Finding]:
+    """Yield one finding for all misplaced records: the first one, and their number. Those from before a split stay."""
+    first, count = None, 0
+    with open_job(partition.directory) as job:
+        descent = read_descent(job.store)
+    begin = 0 if descent is None else descent.records
+    for offset, line in Tail(partition.directory, at=begin).placed():
+        found = _URL.match(line)
+        url = None if found is None else str(json.loads(found[1]))
+        if url is not None and placement.of(url) != partition.number:
+            count += 1
+            first = first or (offset, url)
+    if first is not None:
+        offset, url = first
+        details: dict[str, Detail] = {"offset": offset, "url": url, "owner": placement.of(url), "records": count}
+        yield Finding(Kind.RECORDS_ELSEWHERE, PAGES, details)

@@ -14,8 +14,7 @@ MODULES: dict[str, str] = {
         settings.live
         kv clock entropy memory figures native same_program parent_death
         processes.frames processes.child processes.forker processes.fair_line processes.lane
-        disk.failpoints disk.regular disk.expendable disk.files
-        say queued_stream
+        disk say queued_stream
         carrier.verbs carrier.memory_carrier carrier.local_frames carrier.local_server carrier.local_client
         carrier.engine_address carrier.redis_link carrier.redis_servers carrier.redis_carrier
         carrier.open_carrier
@@ -33,12 +32,12 @@ MODULES: dict[str, str] = {
     "frontier": """
         recrawl.change_rate recrawl.visit_value
         cookie_chain
-        entry fair_semaphore timer_queue order page sitemap_dates visit_times politeness request_outcome
+        entry fair_semaphore order page sitemap_dates visit_times politeness request_outcome
         retries limits states
         host outage revisits postponement backoff_policy host_closed importance slot_share
         serving
         host_session domain_shares schedule working_set lease own_times host_keys send_times
-        gate queues tries_ahead host_status pace workbench watchdog
+        gate queues tries_ahead host_status pace workbench
         ad_hoc_lease overrides frontier
         traps.counts traps.copies traps.origins traps.shape traps.soft404 traps.challenges
         traps.ids traps.traps rendering.recall rendering.rendering_odds
@@ -60,7 +59,7 @@ MODULES: dict[str, str] = {
         fetch.secret
         fetch.proxies fetch.cookies fetch.socks fetch.tls_sessions fetch.request_profiles
         fetch.kept fetch.fence fetch.connector
-        fetch.bodies fetch.robots_answers fetch.failures fetch.robots_fetch fetch.fetcher fetch.simulated
+        fetch.bodies fetch.robots_answers fetch.failures fetch.robots_fetch fetch.fetcher
         extract.edges extract.page_text extract.language extract.main_content extract.structured
         extract.main_text extract.by_trafilatura extract.text_child extract.text_pool
     """,
@@ -128,7 +127,7 @@ MODULES: dict[str, str] = {
         user_code failing_seeds outage_detector context injector gauges durability
         rendering.borrowing robots_redirect robots_visit rendering.sub_requests
         keepers kept_pages extracting_again on_disk focusing page_delivery rendering.worth_rendering
-        rendering.page_rendering visit run put_aside
+        rendering.page_rendering visit run
         rate run_schedule worker
         hooks.named_code hooks.page_view hooks.answers hooks.calls hooks.thread_calls hooks.loop_calls
         hooks.page_child hooks.process_calls hooks.hook hooks.call_watch hooks.on_page hooks.asking
@@ -149,7 +148,7 @@ MODULES: dict[str, str] = {
         dashboard.event_stream dashboard.feed dashboard.access dashboard.guard
         dashboard.http_server
         dashboard.token dashboard.server dashboard.job_list
-        progress.text_table progress.summary progress.supervisor progress.wrapped progress.top_view
+        progress.text_table progress.summary progress.supervisor progress.top_view
         progress.live_line
         background
         ending_signals explanation_text host_page status_reporter commands snapshot_request view
@@ -157,7 +156,7 @@ MODULES: dict[str, str] = {
         report_maker survey_api shown_source watched_jobs
         notices record_pipe reloading file_limit opening facade progress.ending resumed kept_open shown_run
         session
-        crawl_progress answering worker_session engine_crawl engine_source
+        crawl_progress carrier_reports worker_session engine_crawl engine_source
     """,
     "tools": """
         demo.hosts demo.web

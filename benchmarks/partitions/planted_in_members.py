@@ -137,5 +137,5 @@ FAULTS: dict[str, Callable[[], AbstractContextManager[Any]]] = {
     "a snapshot names the log too late": _with_store("keeping.Held", _late_log),
     "a partition is given up before its last steps": _with_store("Keeping.flush", _at_once),
     "others rely on what no store has": _with_store("Promises.kept", property(lambda self: self.durable)),
-    "epochs begin anew on another machine": _with_store("life.first_epoch", lambda _: 0),
+    "epochs start over on another machine": _with_store("life.first_epoch", lambda _: 0),
 }

@@ -4,7 +4,7 @@ when it may be fetched and why not now, and how it ended."""
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -151,7 +151,6 @@ class Wait(Worded):
     RATE = "rate", "its host is due, but requests wait for the rate limit (politeness.rate)"
     SLOT = "slot", "its host is due, but no slot is free for it"
     HOST_TURN = "host-turn", "its host is due, but other hosts have their turn first"
-    OVERLOOKED = "overlooked", "its host is due and has a free slot, but gets no request: a bug in the crawler"
 
 
 class NextTry(Struct, frozen=True):
@@ -250,12 +249,11 @@ class Explanation(Struct):
 
 class CrawlNow(Struct, frozen=True):
     """The state of a running crawl. ``in_flight`` maps URLs handed out to their times, ``side_requests`` the hosts
-    whose robots.txt or address is being fetched; ``overlooked`` are due hosts that get no request; ``paused`` is why it
-    hands out no URLs. ``slots`` is None if no crawl is running. ``proxies`` are those failing now."""
+    whose robots.txt or address is being fetched; ``paused`` is why it hands out no URLs. ``slots`` is None if no crawl
+    is running. ``proxies`` are those failing now."""
 
     in_flight: Mapping[str, float] = field(default_factory=dict)
     side_requests: Mapping[str, float] = field(default_factory=dict)
-    overlooked: Collection[str] = ()
     paused: str | None = None
     slots: SlotFigures | None = None
     proxies: Sequence[FailingProxy] = ()
@@ -336,7 +334,6 @@ def _told_by(live: Live) -> CrawlNow:
     return CrawlNow(
         live.in_flight,
         live.side_requests,
-        (stats.get("hosts_overlooked") or {}).get("names", ()),
         stats.get("paused"),
         slot_figures(live),
         [FailingProxy(**proxy) for proxy in (stats.get("proxies") or {}).get("named", ())],
@@ -534,8 +531,6 @@ def _next_try(slot: bytes, host: HostSnapshot, now: float, known: Known) -> Next
     again, held_until = retry_time(slot) if is_retry(slot) else 0.0, host.next_time
     if row.state in (HostState.BLOCKED, HostState.RETIRED, HostState.PAUSED):
         return NextTry(Wait.HOST_CLOSED, reason=row.reason)
-    if row.host in crawl.overlooked:
-        return NextTry(Wait.OVERLOOKED)
     if host.side_request:
         return NextTry(Wait.HOST_ROBOTS, reason=row.reason, since=crawl.side_requests.get(row.host))
     if host.leased >= Sites(known.settings).of_host(row.host).politeness.per_host:

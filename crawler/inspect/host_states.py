@@ -1,5 +1,4 @@
-"""Counts the hosts of a job by state: ready, waiting, snoozed, ..., and finds the slowest one and those that the
-frontier overlooks.
+"""Counts the hosts of a job by state: ready, waiting, snoozed, ..., and finds the slowest one.
 
 A state depends on the time, and most hosts are only on disk, so states cannot be counted as they change. The crawl
 reads all hosts repeatedly, a few at a time: some thousand hosts about every second, a million about every minute.
@@ -21,7 +20,7 @@ from crawler.frontier.host import Host, host_name
 from crawler.frontier.host_status import HostState, ScriptedHosts, state_of
 from crawler.frontier.pace import HostTime, HostTimes, Work
 from crawler.frontier.queues import read_host
-from crawler.frontier.serving import AT_ONCE, Bar, Serving
+from crawler.frontier.serving import AT_ONCE, Serving
 
 INTERVAL = 1.0  # seconds from the end of one pass over all hosts to the next
 PAUSE = 20.0  # pause after a slice, in durations of that slice: counting takes at most 5% of the event loop's time
@@ -39,7 +38,6 @@ class HostCount(Struct):
     counts: dict[str, int]
     times: HostTimes
     scripted: ScriptedHosts = field(default_factory=ScriptedHosts)
-    suspects: set[str] = field(default_factory=set)
 
     @classmethod
     def begin(cls, settings: Settings, now: float) -> HostCount:
@@ -61,8 +59,7 @@ class HostCount(Struct):
 class HostStates:
     """The hosts of a running crawl by state. ``counts`` is None until the first pass over all hosts is complete.
     ``slowest`` is the host, or the group of hosts sharing one gap, that takes longest for its queue; None if all queues
-    are empty; ``growing`` as in `HostTimes`. ``scripted`` are the hosts that probably need a browser. ``overlooked``
-    are the names of hosts that two passes found due, with a free slot, but without a request."""
+    are empty; ``growing`` as in `HostTimes`. ``scripted`` are the hosts that probably need a browser."""
 
     def __init__(
         self,
@@ -77,8 +74,6 @@ class HostStates:
         self.slowest: HostTime | None = None
         self.growing: Work | None = None
         self.scripted: ScriptedHosts | None = None
-        self.overlooked: list[str] = []
-        self._suspects: set[str] = set()
         self._serving = serving
         self._store = store
         self._frontier = frontier
@@ -96,9 +91,6 @@ class HostStates:
                 start = self._look(start, SLICE, found)
                 await asyncio.sleep(PAUSE * (loop.time() - began))
             self._take(found)
-            # A single pass may read a host between two of its steps.
-            self.overlooked = sorted(found.suspects & self._suspects)
-            self._suspects = found.suspects
             await asyncio.sleep(INTERVAL)
 
     def settle(self) -> None:
@@ -113,16 +105,10 @@ class HostStates:
         self.scripted = found.scripted
 
     def _look(self, start: bytes, most: int, found: HostCount) -> bytes | None:
-        """Add some hosts to the results, including those that seem to be overlooked. Returns the start of the next
-        ones, None if there are no more."""
-        rows, now = self._store.scan(Family.HOSTS, start, None, most), self._clock()
-        watchdog = self._frontier.watchdog
-        serving = self._serving()
-        limits = watchdog.limits(now, serving=serving.bar is not Bar.CRAWL)
+        """Add some hosts to the results. Returns the start of the next ones, None if there are no more."""
+        rows, now, serving = self._store.scan(Family.HOSTS, start, None, most), self._clock(), self._serving()
         for key, value in rows:
             name = host_name(key)
             host = self._frontier.seen(name, now) or read_host(self._store, name, value)
             found.add(host, self.sites, now, serving)
-            if watchdog.overlooks(name, value, limits):
-                found.suspects.add(name)
         return rows[-1][0] + b"\0" if len(rows) == most else None

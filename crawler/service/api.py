@@ -22,11 +22,10 @@ from typing import Any
 from aiohttp import web
 
 from crawler.base.settings.parts import CLASSES
-from crawler.inspect.host_table import SORTS
+from crawler.inspect.host_table import SORTS, HostsAsked
 from crawler.job.inbox import MOST_URLS, is_class
 from crawler.job.output.changes import CursorError
 from crawler.job.output.finished import Choice
-from crawler.job.partition.part_report import HostsAsked
 from crawler.service.commands import Refused, Reloaded, parse_command
 from crawler.service.dashboard.guard import NO_STORE, answer, json_body
 from crawler.service.explanation_text import explanation_lines

@@ -184,7 +184,7 @@ def _place(place: Place, row: Row, host: str | None) -> Iterator[Line]:
     yield "class by the rules", place.priority_rule
     if place.crashes:
         times = counted(place.crashes, "time")
-        yield "crashes", f"visited last, and alone: the crawler crashed {times} while reading the page"
+        yield "crashes", f"visited last on its host: the crawler crashed {times} while reading the page"
     if place.next is not None:
         yield "next", _waits_for(place.next, row, place.number or 1)
 

@@ -26,7 +26,7 @@ from crawler.inspect.crawl_partitions import CrawlPartitions, Partition, crawl_p
 from crawler.inspect.crawl_reader import all_hosts_of, hosts_of, pooled, waiting_messages
 from crawler.inspect.crawl_tail import tail_of
 from crawler.inspect.explanation import Explanation, explain_in
-from crawler.inspect.host_table import Row, Table
+from crawler.inspect.host_table import HostsAsked, Row, Table
 from crawler.inspect.hosts_now import hosts_now
 from crawler.inspect.job_reader import job_stats, open_job
 from crawler.job.clock_anchor import job_time
@@ -39,7 +39,6 @@ from crawler.job.live_status import Live, read_live
 from crawler.job.metrics.crawl_history import CrawlHistory
 from crawler.job.metrics.events import Kind
 from crawler.job.metrics.history import History
-from crawler.job.partition.part_report import HostsAsked
 from crawler.job.run_settings import RUN, read_run
 from crawler.service.commands import HOST_WORDS, NOT_RUNNING, Command, Refusal, Refused, Reloaded, Result, give_command
 from crawler.service.host_page import host_page, recent

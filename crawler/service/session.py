@@ -108,7 +108,7 @@ async def run_crawl(
         facade.run = run = Run(job, settings, worker.context.with_code(options.code), seeds, finite=options.finite)
         reloading.parts = _parts(run, worker, fetcher, shown)
         spare_the_collector()
-        facade.begin("resumed" if job.files.resumed else "begun")
+        facade.begin("resumed" if job.files.resumed else "started")
         if view is not None:
             run.keeper.tell_notes(view.say)
             begins = [] if resumed else [f"crawling into {directory}: Ctrl-C stops it, another run resumes it"]
@@ -252,7 +252,7 @@ async def _drive(
         reporter.take_away()
     assert run.life.reason is not None
     facade.notices.end(run.life.reason, stats)
-    return Result(run.life.reason, stats, None, job.counters.seeds_fetched, run.last_seed_error)
+    return Result(run.life.reason, stats, None, job.counters.seeds_fetched, run.visitor.last_seed_error)
 
 
 async def drive_and_checkpoint(worker: Worker, run: Run, clock: Callable[[], float]) -> None:

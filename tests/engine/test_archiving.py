@@ -21,13 +21,13 @@ from crawler.cli import main
 from crawler.engine.lifecycle import Stop
 from crawler.job.job import Job
 from crawler.job.platform import Platform
-from crawler.web.fetch import RawExchange, Response, SimulatedWeb, Truncation
-from crawler.web.fetch.simulated import Answers, page, redirect
+from crawler.web.fetch import RawExchange, Response, Truncation
 from tests.driving import Driven
 from tests.durability.power import SETTINGS, Inline
 from tests.faulty_store import FaultyStore
 from tests.jobs import change, repair, verify
 from tests.outputs import files_of, records
+from tests.simulated_web import Answers, SimulatedWeb, page, redirect
 from tests.virtual import run_virtually
 from tests.web.archive.exchanges import bodies, fast_bodies
 

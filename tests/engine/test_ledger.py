@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from crawler.base.disk.failpoints import VARIABLE
+from crawler.base.disk import CRASH_AT
 from crawler.base.kv import Family
 from crawler.base.settings.load import SettingsError, settings_from
 from crawler.base.settings.parts import SeenSettings
@@ -88,7 +88,7 @@ def half_way(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, S
         for step in range(5, 15):
             directory = tmp_path_factory.mktemp("half-way")
             assert crawl(directory, site, *slow, "--max-pages", "1").code == 0
-            patch.setenv(VARIABLE, f"step.written:{step}")
+            patch.setenv(CRASH_AT, f"step.written:{step}")
             assert crawl(directory, site, *slow).code == -signal.SIGKILL
             patch.undo()
             with store_of(directory / "job") as store:

@@ -25,10 +25,10 @@ from crawler.job.left_out import ROWS
 from crawler.job.recovery import stored_counters
 from crawler.url.scope.bounds import Limit
 from crawler.web.fetch import Failure, FailureKind, Response
-from crawler.web.fetch.simulated import Answers, page
 from tests.jobs import change, findings, repair, verify
 from tests.laboratory import SETTINGS, Laboratory, links
 from tests.program import crawler
+from tests.simulated_web import Answers, page
 from tests.site import Site, tree
 from tests.traps import limit_traps
 

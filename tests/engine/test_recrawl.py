@@ -33,14 +33,14 @@ from crawler.job.metrics.catalogue import Counters
 from crawler.job.platform import Platform
 from crawler.job.records import decode_counters
 from crawler.job.store.rocks import RocksStore
-from crawler.web.fetch import Failure, FailureKind, Response, SimulatedWeb
-from crawler.web.fetch.simulated import Answers, page, redirect
+from crawler.web.fetch import Failure, FailureKind, Response
 from tests.driving import Driven
 from tests.durability.power import NEVER, Inline
 from tests.faulty_disk import FaultyDisk, PowerCutError
 from tests.faulty_store import FaultyStore
 from tests.jobs import change, explain, findings, repair, rows, store_of, verify
 from tests.program import crawler, running, wait_until
+from tests.simulated_web import Answers, SimulatedWeb, page, redirect
 from tests.site import Site, linked, tree
 from tests.virtual import run_virtually
 

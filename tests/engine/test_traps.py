@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from crawler.base.disk.failpoints import VARIABLE
+from crawler.base.disk import CRASH_AT
 from crawler.base.kv import Family
 from crawler.job.store.rocks import RocksStore
 from tests.jobs import repair, verify
@@ -65,7 +65,7 @@ def crawl(tmp_path: Path, site: Site, *words: str, at: str = "") -> int:
     (tmp_path / "seeds").write_text(site.url("/") + "\n")
     common = ("--job", tmp_path / "job", "--allow-private", "--ignore-robots", "--delay", "0", "--per-host", "4")
     line = ("crawl", tmp_path / "seeds", "--config", tmp_path / "crawl.toml", *common, *words)
-    return crawler(*line, env={VARIABLE: at}).code
+    return crawler(*line, env={CRASH_AT: at}).code
 
 
 @pytest.mark.parametrize(

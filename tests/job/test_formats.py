@@ -30,8 +30,8 @@ from crawler.job.store.rocks import RocksStore
 from crawler.seen.exact.ledger import LedgerCounts
 from crawler.seen.filters import segment_format
 from crawler.web.fetch.robots_answers import GoodCopy, encode_robots
-from crawler.web.fetch.simulated import page
 from tests.program import crawler
+from tests.simulated_web import page
 
 URL = "https://a.test/0"
 

@@ -19,11 +19,11 @@ from crawler.engine.lifecycle import Stop
 from crawler.job.checkpoint.envelope import EnvelopeError
 from crawler.job.inbox import INBOX, KEPT, Answer, Inbox, UrlBatch
 from crawler.job.job import Job
-from crawler.web.fetch import SimulatedWeb
 from tests.driving import Driven
 from tests.jobs import OPTIONS, PAGES, rows, stopped_job, verify
 from tests.laboratory import SETTINGS
 from tests.program import crawler, running, wait_until
+from tests.simulated_web import SimulatedWeb
 from tests.site import Site, linked, tree
 
 

@@ -19,9 +19,8 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import make_mocked_request
 
-from crawler.inspect.host_table import Table
+from crawler.inspect.host_table import HostsAsked, Table
 from crawler.job.output.reverse_reader import last_record
-from crawler.job.partition.part_report import HostsAsked
 from crawler.service.api import MOST_TABLES, Api
 from tests.asked import enters, opened
 from tests.jobs import OPTIONS, PAGES, explain, killed_job, rows, verify

@@ -104,11 +104,11 @@ class SubRequests:
 
     def _noted(self, get: Get, kept: Kept | None, answer: Answer) -> Answer:
         """Store an answer in the cache, and return the answer for the browser."""
-        cache, now = self._network.cache, self._network.context.clock()
-        if kept is None or answer.status != NOT_MODIFIED:
-            cache.keep(get, answer, now)
-            return answer
-        return cache.holds(get, kept, answer, now)
+        cache = self._network.cache
+        if kept is not None and answer.status == NOT_MODIFIED:
+            return cache.revalidate(get, kept, answer)
+        cache.keep(get, answer)
+        return answer
 
     def _judged(self, request: SubRequest) -> str | Refusal:
         """Return the URL to request, or the reason for a refusal that depends on neither time nor hosts."""
@@ -203,7 +203,8 @@ class SubRequests:
                     network.job.frontier.ad_hoc.step_aside(lease)
                     return lease
                 asked = True
-                await borrowing.visit(lease, lambda lease: robots.visit(lease, href))
+                async with borrowing.requesting(lease):
+                    await robots.visit(lease, href)
 
     async def _closed(self, name: str, href: str) -> Refusal | None:
         """Return the reason for a refusal that is known without a lease, or None."""

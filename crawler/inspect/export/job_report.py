@@ -21,12 +21,12 @@ from crawler.inspect.crawl_partitions import crawl_partitions
 from crawler.inspect.crawl_reader import hosts_of, stats_of
 from crawler.inspect.export.beside import file_made_beside, free_file
 from crawler.inspect.export.report_page import MARK, Report, report_page
+from crawler.inspect.host_table import HostsAsked
 from crawler.inspect.record_stream import final_lines, final_records
 from crawler.job.history_file import load_history
 from crawler.job.identity import read_identity
 from crawler.job.metrics.history import History
 from crawler.job.output import Record
-from crawler.job.partition.part_report import HostsAsked
 from crawler.job.records import JournalError
 from crawler.job.survey.survey import BROKEN_KINDS, COLUMNS, Survey
 from crawler.job.survey.top_rows import TopRows
@@ -93,12 +93,6 @@ def write_report(directory: Path, out: Path) -> Reported:
 
 def _is_report(stream: BinaryIO) -> bool:
     return MARK.encode("ascii") in stream.read(len(MARK) + 100)
-
-
-def report_of(directory: Path) -> bytes:
-    """Return the report of the job or crawl in ``directory``. Raises the errors of ``write_report``."""
-    dict(crawl_partitions(directory).each(read_identity))
-    return report_page(gather(directory)).encode("utf-8")
 
 
 def gather(directory: Path) -> Report:

@@ -31,6 +31,7 @@ from typing import Any
 
 sys.path.append(str(Path(__file__).resolve().parents[2]))
 
+from crawler.web.fetch.simulated import SimulatedWeb
 from msgspec.structs import replace
 
 from benchmarks.kit.machine import describe_machine
@@ -40,10 +41,8 @@ from crawler.engine.membership import Membership
 from crawler.engine.run import Run
 from crawler.engine.worker import Worker
 from crawler.job.job import Job
-from crawler.job.platform import Platform
-from crawler.job.shared_platform import SharedPlatform
+from crawler.job.platform import Platform, SharedPlatform
 from crawler.web.fetch import Response
-from crawler.web.fetch.simulated import SimulatedWeb
 
 JOBS = (1, 4, 16, 64)
 OF_A_HOST = 50  # pages

@@ -23,13 +23,14 @@ from pathlib import Path
 
 sys.path.append(str(Path(__file__).resolve().parents[2]))
 
+from crawler.web.fetch.simulated import SimulatedWeb
+
 from benchmarks.kit.machine import describe_machine
 from crawler.base.clock import SteadyClock
 from crawler.base.settings.load import settings_from
 from crawler.job.job import Job
 from crawler.service.session import drive_and_checkpoint
 from crawler.web.fetch import Failure, Keeps, RawExchange, Response, is_html
-from crawler.web.fetch.simulated import SimulatedWeb
 from tests.driving import Driven
 
 TENTHS = 10

@@ -229,13 +229,13 @@ async def _drive(
     if shown is not None:
         beside.append(shown.survey.keep())
     if pipe is not None:
-        beside.append(pipe.keep(lambda: job.durable_end, lambda: run.stop(Stop.READER_LEFT)))
+        beside.append(pipe.keep(lambda: job.promises.end, lambda: run.stop(Stop.READER_LEFT)))
     try:
         async with background(*beside):
             try:
                 await drive_and_checkpoint(worker, run, facade.clock)
                 if pipe is not None:
-                    await pipe.copy(job.durable_end)
+                    await pipe.copy(job.promises.end)
                 if shown is not None:
                     await shown.survey.finish()
                 stats = run.stats()

@@ -70,4 +70,4 @@ class ShownRun:
 
     def _durable_end(self) -> int | None:
         run = self._facade.run
-        return self._end() if run is None else run.job.durable_end
+        return self._end() if run is None else run.job.promises.end

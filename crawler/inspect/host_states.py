@@ -89,7 +89,7 @@ class HostStates:
 
     def _nothing(self) -> _Pass:
         settings = self.sites.settings
-        times = HostTimes(settings.politeness.host_key, self._clock(), settings.retry)
+        times = HostTimes(settings.politeness.host_key, self._clock())
         return _Pass({state.value: 0 for state in HostState}, times)
 
     def _look(self, start: bytes, most: int, found: _Pass) -> bytes | None:

@@ -149,7 +149,7 @@ def job_stats(directory: Path) -> dict[str, Any]:
     with open_job(directory) as job:
         seen, ledger = job.seen_figures(), job.ledger()
         pending, now, sites = 0, job_time(job.store), Sites(job.settings)
-        times = HostTimes(job.settings.politeness.host_key, now, job.settings.retry)
+        times = HostTimes(job.settings.politeness.host_key, now)
         silent, scripted = dict.fromkeys(NO_PAGE_CAUSES, 0), ScriptedHosts()
         states = {state.value: 0 for state in HostState}
         for host in hosts(job.store):

@@ -148,7 +148,7 @@ MODULES: dict[str, str] = {
         dashboard.event_stream dashboard.feed dashboard.access dashboard.guard
         dashboard.http_server
         dashboard.token dashboard.server dashboard.job_list
-        progress.text_table progress.summary progress.supervisor progress.wrapped progress.top_view
+        progress.text_table progress.summary progress.supervisor progress.top_view
         progress.live_line
         background
         ending_signals explanation_text host_page status_reporter commands snapshot_request view

@@ -4,6 +4,7 @@
     python benchmarks/durability/bucket.py machines [--store ADDRESS] [--times N] [--burns N] [--machines N] [--seed N]
     python benchmarks/durability/bucket.py cost [--store ADDRESS] [--rounds N] [--chains N] [--partitions N]
     python benchmarks/durability/bucket.py split [--pages N] [--partitions N]
+    python benchmarks/durability/bucket.py pending [--pages N] [--times N]
 
 The web is one of chains (``benchmarks/partitions/chain_web.py``): a single lost link loses the rest of its chain.
 ``burns``: so many times a crawl with WARC, text and bodies is killed (SIGKILL) at random moments, each time its
@@ -17,6 +18,7 @@ one, two or all burn in the same second, half of the times with all that Redis h
 ``split``: a crawl with WARC is split when it is half done, and when it has ended, and runs to its end in
 ``--partitions`` processes. ``fpp`` is the share of a million unknown keys that each partition calls seen (0.01 is
 asked for), ``differ`` the sums of ``crawler stats`` that a split changes.
+``pending``: a crawl whose seeds wait (``--pages``, on a thousand hosts) burns: how long until it asks again?
 
 Without ``--store`` it is a directory; for s3:// the environment names the server. Exits with 1 if anything is lost or
 twice.
@@ -62,24 +64,24 @@ UNKNOWN = 1_000_000  # keys
 class Web:
     """The chain web in a process of its own."""
 
-    def __init__(self, home: Path, chains: int, *, steps: int = 50, busy: int = 0) -> None:
+    def __init__(self, home: Path, chains: int, *, steps: int = 50, busy: int = 0, hosts: int = 20) -> None:
         """``busy`` hosts have ``LEAVES`` pages each, named by the first of them."""
         self.log, self.seeds = home / "log", home / "seeds.txt"
         words = ["--log", self.log, "--seeds", self.seeds, "--chains", str(chains), "--steps", str(steps)]
-        words += ["--hosts", "20", "--busy", str(busy), "--leaves", str(LEAVES)]
+        words += ["--hosts", str(hosts), "--busy", str(busy), "--leaves", str(LEAVES)]
         script = ROOT / "benchmarks/partitions/chain_web.py"
         self.pages = chains * steps + busy * (LEAVES + 1)
         self._process = subprocess.Popen([sys.executable, script, *words], stdin=subprocess.PIPE)
         while not self.seeds.exists():
             time.sleep(0.05)
-        self._port = self.seeds.read_text().split("/")[2].partition(":")[2]
+        self.port = self.seeds.read_text().split("/")[2].partition(":")[2]
 
     def asked(self) -> list[tuple[str, str, float, float]]:
         rows = (line.split(" ") for line in self.log.read_text().splitlines())
         return [(row[0], row[1], float(row[2]), float(row[3])) for row in rows]
 
     def pages_asked(self, start: int) -> list[str]:
-        return [f"{host}:{self._port}{path}" for host, path, *_ in self.asked()[start:] if path != "/robots.txt"]
+        return [f"{host}:{self.port}{path}" for host, path, *_ in self.asked()[start:] if path != "/robots.txt"]
 
     def end(self) -> None:
         assert self._process.stdin is not None
@@ -343,6 +345,40 @@ def split(chosen: argparse.Namespace) -> bool:
     return good
 
 
+def wait_for_pending(chosen: argparse.Namespace) -> bool:
+    """Whether each crawl asks again."""
+    print(f"{'time':>4} {'pending':>9} {'to load, s':>10} {'first request, s':>16} {'CPU, s':>6} {'store, MB':>9}")
+    for number in range(chosen.times):
+        with served(1_000, hosts=1_000) as (web, home):
+            urls = (f"http://127.20.{n % 1_000 // 250}.{n % 250 + 1}:{web.port}/{n}\n" for n in range(chosen.pages))
+            web.seeds.write_text("".join(urls))
+            job, store = home / "job", home / "store"
+            words = command(web, job, "--store", f"file:{store}", "--delay", "1", "--rate", "5")
+            began, pending = time.monotonic(), 0
+            process = subprocess.Popen(words, cwd=ROOT)
+            while pending < 0.99 * chosen.pages and process.poll() is None:
+                time.sleep(1.0)
+                with contextlib.suppress(FileNotFoundError):
+                    pending = json.loads((job / "live.json").read_text())["stats"]["urls_pending"]
+            loaded = time.monotonic() - began
+            time.sleep(5.0)
+            process.kill()
+            process.wait()
+            shutil.rmtree(job)
+            before, began = len(web.asked()), time.monotonic()
+            process = subprocess.Popen(words, cwd=ROOT)
+            while len(web.asked()) == before and process.poll() is None:
+                time.sleep(0.05)
+            first = time.monotonic() - began
+            fields = Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()
+            used = (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+            process.kill()
+            process.wait()
+            size = sum(path.stat().st_size for path in store.rglob("*") if path.is_file()) / 1e6
+            print(f"{number:4} {pending:9} {loaded:10.0f} {first:16.1f} {used:6.1f} {size:9.0f}", flush=True)
+    return True
+
+
 def main(words: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("what", choices=tuple(_DOES))
@@ -361,7 +397,7 @@ def main(words: Sequence[str]) -> int:
     return 0 if _DOES[chosen.what](chosen) else 1
 
 
-_DOES = {"burns": burn, "machines": burn_machines, "cost": cost, "split": split}
+_DOES = {"burns": burn, "machines": burn_machines, "cost": cost, "split": split, "pending": wait_for_pending}
 
 
 if __name__ == "__main__":

@@ -277,7 +277,7 @@ class Schedule:
         if several is None or several.valid == ticket:
             return False
         if several.stale > 1:
-            self._several[name] = several._replace(stale=several.stale - 1)
+            self._several[name] = _Several(several.valid, several.stale - 1)
         else:
             del self._several[name]
         return True

@@ -655,10 +655,6 @@ class Job:
         Raises OSError."""
         commits = self.writer.commits
         await self.sync()
-        await self.promised(commits)
-
-    async def promised(self, commits: int) -> None:
-        """Wait until the store of the crawl has ``commits`` transactions, which are durable here."""
         await self.checkpointer.promises.reach(commits)
 
     @property

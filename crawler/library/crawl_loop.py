@@ -14,6 +14,7 @@ from typing import Any, Unpack
 from msgspec.structs import replace
 
 from crawler.base.settings.parts import HTML, Settings
+from crawler.cli.named_seeds import NamedSeeds
 from crawler.engine.hooks.loaded import Hooks
 from crawler.engine.hooks.page_view import Page
 from crawler.engine.lifecycle import Stop
@@ -70,8 +71,6 @@ class Crawl:
         settings = settings_of(self._directory, None if config is None else Path(config), given)
         self._settings, codes = code_of(settings, hooks)
         self._hooks = Hooks(self._settings, codes)
-        if self._settings.hooks.on_page is not None:
-            raise ValueError("hooks.on_page: call your function in the loop over the pages instead")
         self._seeds = _seeds_of(seeds, self._directory, self._settings)
         self._view = Progress(sys.stderr) if progress else None
         self._deliveries: Deliveries | None = None
@@ -141,7 +140,7 @@ class Crawl:
 
     async def _crawl(self, options: RunOptions) -> Result:
         with self._view or contextlib.nullcontext():
-            seeds, known = _batches(self._seeds), Configuration(self._settings)
+            seeds, known = NamedSeeds(self._seeds).batches(), Configuration(self._settings)
             result = await run_crawl(self._directory, known, seeds, self._view, options)
         if self._view is not None:
             self._view.end(result.stats)
@@ -170,11 +169,6 @@ class Crawl:
         if self._run is None:
             raise RuntimeError("the crawl has not started: use it inside `async with`")
         return self._run
-
-
-async def _batches(seeds: list[str]) -> AsyncIterator[list[str]]:
-    if seeds:
-        yield seeds
 
 
 def _seeds_of(given: Iterable[str], directory: Path, settings: Settings) -> list[str]:

@@ -19,12 +19,17 @@ from crawler.cli.crawl import build_settings
 from crawler.cli.options import FLAGS, STDOUT, Giver
 from crawler.cli.toml_lines import FileSource
 from crawler.engine.hooks.loaded import ARGUMENTS, load_hooks
-from crawler.engine.hooks.named_code import CodeError, NamedCode, load_code
+from crawler.engine.hooks.named_code import NamedCode
 from crawler.url.scope.store_choice import StoreChoice
 
 _NAMES = {flag.removeprefix("--").replace("-", "_"): arguments for flag, (_, _, arguments) in FLAGS.items()}
-_FUNCTIONS = {name: arguments for name, arguments in ARGUMENTS.items() if name != "on_page"}
-HOOKS = (*_FUNCTIONS, "relevant_score", "on_error", "on_page_timeout")  # settings of [hooks] that are also arguments
+_FUNCTIONS = tuple(name for name in ARGUMENTS if name != "on_page")
+HOOKS = (
+    *sorted(_FUNCTIONS),
+    "relevant_score",
+    "on_error",
+    "on_page_timeout",
+)  # settings of [hooks] that are also arguments
 UNUSED = ("on_page", "wacz")  # a flag and an output that programs cannot use
 _PLACE = "keyword arguments"
 _ARGUMENTS = Giver(_PLACE, lambda flag: f"argument {flag.removeprefix('--').replace('-', '_')}")
@@ -46,14 +51,14 @@ def settings_of(directory: Path, config: Path | None, options: Mapping[str, Any]
             continue
         meant = _NAMES[name].get("const", value) if value is True else value
         given[name] = _listed(name, meant) if name in _LISTS else _plain(meant)
-    if "on_page" in given:
-        raise ValueError("on_page: call your functions in the loop over the pages instead")
     if STDOUT in given.get("output", ()):
         raise ValueError("output: standard output is not available in a program; loop over the pages instead")
     with _named_as_given():
         settings = build_settings(
             argparse.Namespace(job=directory, config=config, parquet=None, **given), giver=_ARGUMENTS
         )
+    if settings.hooks.on_page is not None:
+        raise ValueError("on_page: call your functions in the loop over the pages instead")
     if settings.partitions.wanted:
         raise ValueError("a crawl in partitions needs several processes: start it with `crawler --partitions N`")
     if "wacz" in settings.output.keep:
@@ -67,18 +72,16 @@ def code_of(settings: Settings, hooks: Mapping[str, Any]) -> tuple[Settings, dic
 
     Raises ValueError for an unusable function or value."""
     given = {name: value for name, value in hooks.items() if value is not None}
-    own = {name: _code_of(name, value) for name, value in given.items() if name in _FUNCTIONS and callable(value)}
-    for name in _FUNCTIONS.keys() & given.keys() - own.keys():
-        if not isinstance(given[name], str):
+    for name in given.keys() & _FUNCTIONS:
+        if not callable(given[name]) and not isinstance(given[name], str):
             raise ValueError(f"{name} must be a function, or the name of one, not {given[name]!r}")
-    table = given | {name: code.name for name, code in own.items()}
-    source = FileSource(_PLACE, "", {("hooks", name): f"argument {name}" for name in table})
-    unnamed: dict[str, Any] = dict.fromkeys(own)
+    source = FileSource(_PLACE, "", {("hooks", name): f"argument {name}" for name in given})
     with _named_as_given():
-        checked = settings_from({"hooks": table}, source).hooks
-        named = replace(settings.hooks, **{name: getattr(checked, name) for name in given})
-        loaded = load_hooks(replace(named, **unnamed), source)
-    return replace(settings, hooks=named), {**loaded, **own}
+        loaded = load_hooks(replace(settings.hooks, **given), source)
+        names = {name: code.name for name, code in loaded.items() if name in given}
+        checked = settings_from({"hooks": given | names}, source).hooks
+    named = replace(settings.hooks, **{name: getattr(checked, name) for name in given})
+    return replace(settings, hooks=named), loaded
 
 
 def choice_of(types: Iterable[str], statuses: Iterable[str]) -> StoreChoice:
@@ -110,13 +113,6 @@ def _instead(name: str) -> str:
     for word in get_close_matches(name, {**places, **options}, 1, 0.8):
         return options.get(word) or places[word]
     return "; settings without an option go into a file: config='crawl.toml'"
-
-
-def _code_of(name: str, function: Any) -> NamedCode:
-    try:
-        return load_code(function, _FUNCTIONS[name])
-    except CodeError as error:
-        raise CodeError(f"{name}: {error}") from error
 
 
 def _listed(name: str, value: object) -> list[Any]:

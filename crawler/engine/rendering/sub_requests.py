@@ -203,7 +203,8 @@ class SubRequests:
                     network.job.frontier.ad_hoc.step_aside(lease)
                     return lease
                 asked = True
-                await borrowing.visit(lease, lambda lease: robots.visit(lease, href))
+                async with borrowing.requesting(lease):
+                    await robots.visit(lease, href)
 
     async def _closed(self, name: str, href: str) -> Refusal | None:
         """Return the reason for a refusal that is known without a lease, or None."""

@@ -51,12 +51,6 @@ def _is_report(stream: BinaryIO) -> bool:
     return MARK.encode("ascii") in stream.read(len(MARK) + 100)
 
 
-def report_of(directory: Path) -> bytes:
-    """Return the report of the job or crawl in ``directory``. Raises the errors of ``write_report``."""
-    dict(crawl_partitions(directory).each(read_identity))
-    return report_page(gather(directory)).encode("utf-8")
-
-
 def gather(directory: Path) -> Report:
     """Collect the data for the report of a job or crawl. Raises JobError, OSError, and the errors of reading a damaged
     job."""

@@ -41,9 +41,8 @@ class Browser:
         """Render a page from its raw response; ``ask`` answers all further requests."""
         try:
             process = await self._ready()
-        except (EngineFault, BrowserGone, CallFailed, TimeoutError, OSError) as error:
-            died = not isinstance(error, EngineFault)
-            return NotRendered(str(error) or "the browser does not start", died=died)
+        except (EngineFault, OSError) as error:
+            return NotRendered(str(error), died=isinstance(error, OSError))
         assert self._engine is not None
         process.pages += 1
         process.active += 1
@@ -86,15 +85,8 @@ class Browser:
             if process is not None and not process.active:
                 await process.close()
             kind = LightpandaProcess if self._engine.name == LIGHTPANDA else BrowserProcess
-            process = await kind.start(self._engine, self._user_agent, self._directory, self._settings)
-            try:
-                async with asyncio.timeout(START_WAIT):
-                    process.release(await process.opened(self._listener))
-            except BaseException:
-                await process.close()
-                raise
-            self._process = process
-            return process
+            self._process = await kind.start(self._engine, self._user_agent, self._directory, self._settings)
+            return self._process
 
     def _listener(self, pipe: Pipe) -> Listener:
         return lambda method, params: self._event(pipe, method, params)
@@ -104,7 +96,3 @@ class Browser:
             tab = self._tabs.get((pipe, params["targetInfo"].get("browserContextId", "")))
             if tab is not None:
                 tab.attached(params["sessionId"], params["targetInfo"])
-        elif method == "Target.detachedFromTarget":
-            for (of, _), tab in self._tabs.items():
-                if of is pipe:
-                    tab.detached(params["sessionId"])

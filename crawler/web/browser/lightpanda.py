@@ -8,8 +8,8 @@ connection per page. It does not support virtual time either: a script controls 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
-import os
 import time
 from collections.abc import Callable, Mapping
 from http.cookies import SimpleCookie
@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Self
 from urllib.parse import urljoin
 
-from aiohttp import ClientError, ClientSession, ClientWSTimeout, UnixConnector
+from aiohttp import ClientConnectorError, ClientError, ClientSession, ClientWSTimeout, UnixConnector
 from msgspec.structs import replace
 
 from crawler.base.settings.parts import BrowserSettings
@@ -36,7 +36,7 @@ from crawler.web.browser.rendered import (
     Rendered,
     SubRequest,
 )
-from crawler.web.browser.tab import FRAME, KEPT, SCROLL, Tab, origin_of
+from crawler.web.browser.tab import FRAME, GUARD, SCROLL, Tab, origin_of, script
 
 _SOCKET = "devtools"
 _DIES = """
@@ -55,7 +55,6 @@ _DRAWN = 16 * FRAME  # milliseconds for drawing
 _SCROLLED = "document.dispatchEvent(new Event('scroll', {bubbles: true}))"
 _REDIRECTS = (301, 302, 303, 307, 308)
 _AHEAD = 100  # milliseconds of the page's clock between checks for new requests
-_CLOCK = (Path(__file__).parent / "clock.js").read_text(encoding="utf-8")
 
 
 class Connection(Pipe):
@@ -79,16 +78,17 @@ class Connection(Pipe):
 
     async def _carry(self, path: str, is_over: Callable[[], bool], ready: asyncio.Event) -> None:
         try:
-            while not (os.access(path, os.W_OK) or is_over()):  # noqa: ASYNC110, the process creates it
-                await asyncio.sleep(_LOOK)
-            async with (
-                ClientSession(connector=UnixConnector(path)) as session,
-                session.ws_connect("http://localhost/", max_msg_size=0, timeout=_AT_ONCE) as self._socket,
-                asyncio.TaskGroup() as self._writing,
-            ):
-                ready.set()
-                async for message in self._socket:
-                    self._receive(message.data)
+            async with ClientSession(connector=UnixConnector(path)) as session:
+                while not (ready.is_set() or is_over()):
+                    with contextlib.suppress(ClientConnectorError):
+                        async with (
+                            session.ws_connect("http://localhost/", max_msg_size=0, timeout=_AT_ONCE) as self._socket,
+                            asyncio.TaskGroup() as self._writing,
+                        ):
+                            ready.set()
+                            async for message in self._socket:
+                                self._receive(message.data)
+                    await asyncio.sleep(_LOOK)
         except* ClientError:
             pass  # the browser has ended
         finally:
@@ -134,7 +134,7 @@ class LightpandaProcess(BrowserProcess):
 
 
 class LightpandaTab(Tab):
-    first_script = KEPT + _CLOCK
+    first_script = GUARD + script("clock.js")
 
     process: LightpandaProcess
     cpu_before: float  # CPU seconds of the process at the start of the page
@@ -143,13 +143,10 @@ class LightpandaTab(Tab):
         super().__init__(pipe, context, href, answer, self._followed, budget)
         self._first_ask = ask
         self._frames: set[str] = set()
-        self._clock, self._parsed = 0.0, False
+        self._clock = 0.0
 
     def _event(self, session: str, method: str, params: Params) -> None:
-        if method == "Page.domContentEventFired":
-            self._parsed = True
-            self._wake.set()
-        elif method == "Fetch.requestPaused" and self._page is not None:
+        if method == "Fetch.requestPaused" and self._page is not None:
             self._keep_cookies(self._place.href, self._page)
         elif method == "Fetch.requestPaused" and params["resourceType"] == "Document":
             if params["frameId"] not in {*self._frames, self._place.target}:  # a pop-up; ignore it
@@ -206,11 +203,6 @@ class LightpandaTab(Tab):
             self.process.worn = True  # the page's scripts may run until the process ends
         return result
 
-    async def _run(self) -> None:
-        while not self._parsed:
-            await self._woken()
-        await super()._run()
-
     async def _run_timers(self, milliseconds: float) -> None:
         self._clock += milliseconds
         more = True
@@ -248,5 +240,3 @@ class LightpandaTab(Tab):
 
     def _stay(self, session: str, number: str) -> None:
         """Stop reading the page. The navigation stays unanswered, because an error page would replace the page."""
-        self._parsed = True
-        self._wake.set()

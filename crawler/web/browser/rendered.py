@@ -79,13 +79,11 @@ class Failed(Struct, frozen=True):
 class Budget(Struct, frozen=True):
     """The limits of one page: beyond them, its requests are refused and it is used as it is.
 
-    ``seconds`` do not count while the page waits for an answer. ``timers`` limits how far the page's own clock runs for
-    its timers, in milliseconds."""
+    ``seconds`` do not count while the page waits for an answer."""
 
     requests: int = 50
     bytes: int = 32 * 2**20
     seconds: float = 20.0
-    timers: int = 5_000
 
 
 Ask = Callable[[SubRequest], Awaitable[Answer | Refused | Failed]]

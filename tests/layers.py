@@ -37,7 +37,7 @@ MODULES: dict[str, str] = {
         host outage revisits postponement backoff_policy host_closed importance slot_share
         serving
         host_session domain_shares schedule working_set lease own_times host_keys send_times
-        gate queues tries_ahead host_status pace workbench
+        gate queues host_status pace workbench
         ad_hoc_lease overrides frontier
         traps.counts traps.copies traps.origins traps.shape traps.soft404 traps.challenges
         traps.ids traps.traps rendering.recall rendering.rendering_odds

@@ -136,7 +136,6 @@ def test_every_number_is_that_of_pages_jsonl_while_the_page_of_an_ended_crawl_is
         process = stack.enter_context(running(*words, "--dashboard", str(port), "--keep-open"))
         told(process, "the crawl has released the job")
         told(process, "dashboard: ")
-        job = tmp_path / "job"
         wait_until(lambda: bool(asked_json(f"{url}api/survey")["complete"]), "all records counted")
         records, answer, stats = rows(tmp_path / "job"), asked_json(f"{url}api/survey"), asked_json(f"{url}api/stats")
         about = asked_json(f"{url}api/job")

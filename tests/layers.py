@@ -154,7 +154,7 @@ MODULES: dict[str, str] = {
         ending_signals explanation_text host_page status_reporter commands snapshot_request view
         view_answers own_share job_seeds job_survey source file_source run_view api
         report_maker survey_api shown_source watched_jobs
-        notices record_pipe reloading file_limit opening facade progress.ending resumed kept_open shown_run
+        notices record_pipe reloading file_limit opening facade progress.ending resumed shown_run
         session
         crawl_progress carrier_reports worker_session engine_crawl engine_source
     """,
@@ -172,7 +172,7 @@ MODULES: dict[str, str] = {
         add retry priority config backup split options bench subject retract audit export sql report
         plan
         repair
-        canon browser after_run reporting partitioned drain crawl check work launches dashboard agent_tools mcp
+        canon browser serving after_run reporting partitioned drain crawl check work launches dashboard agent_tools mcp
         shared_filter dedup explain forget hosts identity reload restore stats tail text top verify demo filter
         completion by_address
     """,

@@ -167,8 +167,8 @@ MODULES: dict[str, str] = {
         scrapy.start_requests scrapy.in_progress scrapy.dupefilter scrapy.scheduler
     """,
     "cli": """
-        exit_codes interruptible help_text contact toml_lines pattern_files named_urls named_seeds damaged_job
-        url_batches
+        exit_codes command_parser interruptible help_text contact toml_lines pattern_files named_urls named_seeds
+        damaged_job url_batches
         add retry priority config backup split options bench subject retract audit export sql report
         plan
         repair

@@ -78,8 +78,8 @@ class HeadingReader:
         stated = refresh[0] if refresh else None
         moves = parse_refresh(stated) if stated and "refresh" in self.links.kinds else None
         hrefs = tuple(header_links(links, stated, self.links))
-        license = license_in(links) or next(iter(result.values(POLICY)), None)
-        return Heading(tags, hrefs, challenge, moves, stated_of, license)
+        policy = next(iter(result.values(POLICY)), None)
+        return Heading(tags, hrefs, challenge, moves, stated_of, license_in(links), policy)
 
     def directives(self, heading: Heading, metas: tuple[tuple[str, str], ...], now: float) -> tuple[str, ...]:
         """Return the directives of headers and page."""
@@ -228,7 +228,7 @@ class Understanding:
             return
         heading, now = verdict.heading, record.fetched_at
         record.robots = self.headings.directives(heading, (), now)
-        record.license = _terms(entry.href, heading.license)
+        record.license = _terms(entry.href, heading.license or heading.policy)
         image = (record.content_type or "").startswith("image/")
         record.consent = stricter(heading.stated, of_directives(record.robots, "X-Robots-Tag", now, image=image))
 

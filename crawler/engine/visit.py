@@ -327,7 +327,7 @@ class Visitor:
         else:
             self._robots.borrowing.line.detector.heard(lease, entry.href)
         verdict = self._verdict(entry, result, now, conditional=bool(conditions))
-        if terms is not None:
+        if terms is not None and not isinstance(verdict, Retry):
             self._context.reading.read(self._understanding.add_terms, verdict, *terms)
         if isinstance(verdict, Retry):
             self._job.retry(lease, verdict, now)

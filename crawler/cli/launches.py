@@ -17,6 +17,7 @@ once, with the line that the crawl wrote.
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import contextlib
 import itertools
@@ -27,7 +28,7 @@ import subprocess
 import tomllib
 from collections.abc import AsyncIterator, Awaitable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from aiohttp import web
 
@@ -37,7 +38,6 @@ from crawler.base.printable import one_line
 from crawler.base.same_program import words_of
 from crawler.base.settings.load import settings_from
 from crawler.base.settings.parts import Settings
-from crawler.cli import CommandParser
 from crawler.cli.crawl import add_options, build_settings
 from crawler.cli.exit_codes import Exit, UsageError
 from crawler.cli.options import FLAGS, flag_words
@@ -334,9 +334,14 @@ def checked_seeds(seeds: Sequence[str]) -> list[str]:
 
 def check_command(words: Sequence[str]) -> Settings:
     """Check the command of a new crawl, as the crawl itself will, and return its settings. Raises UserFault."""
-    parser = CommandParser(prog="crawler crawl", add_help=False)
+    parser = _Parser(prog="crawler crawl", add_help=False)
     add_options(parser)
     return build_settings(parser.parse_args(list(words)))
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        raise UsageError(message)
 
 
 def _tables(settings: Any) -> Mapping[str, Any]:

@@ -403,7 +403,7 @@ class Visitor:
             raw, body, before = body, draft.body or b"", facts
             facts = await self._told(lease, draft, body, added=browser.with_ways)
             if not isinstance(facts, Unreadable):
-                browser.learned(lease, draft, before, raw, facts)
+                browser.pays.learned(lease, draft, (before, raw), (facts, body))
                 facts.profile = facts.profile._replace(charset=before.profile.charset)
                 facts.consent = stricter(before.consent, facts.consent)
         with self._context.slots.wait() if len(body) > LONG else contextlib.nullcontext():
@@ -506,7 +506,8 @@ class Visitor:
 
     async def _discovered(self, entry: Entry, parts: Iterable[Outlinks | Unreadable]) -> Outlinks | Unreadable:
         """Admit the links of a page, except for its last part. Returns that part, with the counts of all."""
-        job, found = self._job, list[Outlinks]()
+        job = self._job
+        found: list[Outlinks] = []
         for number, part in enumerate(parts):
             if number:
                 last = found[-1]

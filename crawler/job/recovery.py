@@ -11,7 +11,7 @@ from __future__ import annotations
 import heapq
 import itertools
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from operator import itemgetter
 from pathlib import Path
 
@@ -101,14 +101,9 @@ def restore_seen(
     store: Store,
     spec: SeenSpec,
     numbers: Sequence[int] | None = None,
-    *,
-    end: int | None = None,
-    look: Callable[[], object] = lambda: None,
 ) -> RestoredSeen:
-    """Return the seen-set as of the last written transaction, or the last one before the journal sequence ``end``.
-
-    ``numbers`` are the generations to choose from, newest first (default: all). ``look`` is called periodically, and
-    may raise. Raises UnknownVersionError, and JobError if the generations do not belong to the store."""
+    """Return the seen-set as of the last written transaction. ``numbers`` are the generations to choose from, newest
+    first (default: all). Raises UnknownVersionError, and JobError if the generations do not belong to the store."""
     loaded, faults = generations.load_newest(numbers)
     journal_end = stored_counters(store).sequence
     if loaded is not None and loaded.manifest.sequence > journal_end:
@@ -129,21 +124,18 @@ def restore_seen(
         manifest = loaded.manifest
         seen = load_seen(manifest.state, loaded.payloads, store)
         if seen.hash == spec.hash:
-            replayed = _replay(seen, store, (manifest.seen_sequence, end), look)
+            replayed = _replay(seen, store, manifest.seen_sequence)
             return RestoredSeen(seen, manifest.sequence, replayed, faults)
         faults.append(f"generation {manifest.generation} uses a different hash from the journal")
         generations.newest = None
     seen = make_seen(spec.settings, store, spec.hash)
-    return RestoredSeen(seen, 0, _replay(seen, store, (0, end), look), faults)
+    return RestoredSeen(seen, 0, _replay(seen, store, 0), faults)
 
 
-def _replay(seen: SeenSet, store: Reader, span: tuple[int, int | None], look: Callable[[], object]) -> int:
-    """Apply the journal to the seen-set, from the first sequence of ``span`` up to and excluding the second one.
-
-    Returns the number of keys added or removed."""
-    replayed, (first, end) = 0, span
-    for rows in store.pages(Family.ADMITTED, sequence_key(first), None if end is None else sequence_key(end)):
-        look()
+def _replay(seen: SeenSet, store: Reader, first: int) -> int:
+    """Apply the journal from sequence ``first`` on to the seen-set. Returns the number of keys added or removed."""
+    replayed = 0
+    for rows in store.pages(Family.ADMITTED, sequence_key(first), None):
         # Group the events: they are small, and a batch costs the same for one key as for a hundred.
         for forgotten, events in itertools.groupby((decode_seen(value) for _, value in rows), key=itemgetter(0)):
             digests = b"".join([event for _, event in events])

@@ -31,7 +31,7 @@ from crawler.job.metrics.catalogue import Counters
 from crawler.job.output import Outputs
 from crawler.job.output.body_files import BODY_SIZES
 from crawler.job.output.outputs import empty
-from crawler.job.output.record_text import lost_files
+from crawler.job.output.page_files import PageFiles
 from crawler.job.output.rotated_files import RotatedFiles
 from crawler.job.records import (
     COUNTERS_STORED,
@@ -284,9 +284,10 @@ def check_output(store: Reader, outputs: Outputs, sequence: int) -> OutputCut:
         {kind: found.durable or kept.get(kind) or empty(kind) for kind, found in known.items()},
         walk.lost_asides,
     )
-    _check_durable(outputs, cut, pages.last_durable)
+    _check_durable(outputs.pages, outputs.pages.path, End(0, cut.durable), pages.last_durable)
     for kind, found in known.items():
-        _check_durable_output(outputs.of(kind), cut.durable_ends[kind], found.last_durable)
+        output, durable = outputs.of(kind), cut.durable_ends[kind]
+        _check_durable(output, output.form.path(output.job, file_in_output(durable.file)), durable, found.last_durable)
     return cut
 
 
@@ -341,41 +342,18 @@ class _Walk:
                 found.cut = found.end = start
 
 
-def _check_durable(outputs: Outputs, cut: OutputCut, last: Position | None) -> None:
-    """Raise JobError if ``pages.jsonl`` lacks durable records."""
-    output = outputs.pages
-    if output.end < cut.durable:
-        lost = next(lost_files(output.path), None)
-        lacks = "" if lost is None else f" ({lost.name} is not there, or not a file)"
-        raise JobError(
-            f"{output.path} has {output.end} bytes, but {cut.durable} were durable{lacks}: "
-            f"{_restore(output.path.parent)}",
-            new_job=True,
-        )
-    hole = output.damage(cut.durable)
-    if hole is None and last is not None and not output.holds(last):
-        hole = last.end - last.length
-    if hole is not None:
-        raise JobError(
-            f"{output.path} is damaged at offset {hole}: durable records are missing there: "
-            f"{_restore(output.path.parent)}",
-            new_job=True,
-        )
-
-
-def _check_durable_output(output: RotatedFiles, durable: End, last: Position | None) -> None:
-    """Raise JobError if another output lacks durable records. In a full file only records that are still in the journal
+def _check_durable(output: PageFiles | RotatedFiles, path: Path, durable: End, last: Position | None) -> None:
+    """Raise JobError if an output lacks durable records. In a full file only records that are still in the journal
     count: the file may have been moved away to free space."""
-    path = output.form.path(output.job, file_in_output(durable.file))
     fault = output.fault(durable)
     if fault is None and last is not None and last.file == durable.file and not output.holds(last):
         fault = f"is damaged at offset {last.end - last.length}: durable records are missing there"
     if fault is not None:
-        raise JobError(f"{path} {fault}: {_restore(output.job)}", new_job=True)
-
-
-def _restore(job: Path) -> str:
-    return f"restore the file as the crawl left it, keep the remaining records with `crawler repair {job}`"
+        raise JobError(
+            f"{path} {fault}: restore the file as the crawl left it, keep the remaining records with `crawler repair "
+            f"{output.job}`",
+            new_job=True,
+        )
 
 
 def trim_finished(store: Reader, writer: TransactionWriter, sequence: int) -> None:

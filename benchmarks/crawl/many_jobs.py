@@ -43,7 +43,7 @@ from crawler.job.job import Job
 from crawler.job.platform import Platform
 from crawler.job.shared_platform import SharedPlatform
 from crawler.web.fetch import Response
-from crawler.web.fetch.simulated import SimulatedWeb
+from tests.simulated_web import SimulatedWeb
 
 JOBS = (1, 4, 16, 64)
 OF_A_HOST = 50  # pages

@@ -29,8 +29,8 @@ from crawler.base.settings.load import settings_from
 from crawler.job.job import Job
 from crawler.service.session import drive_and_checkpoint
 from crawler.web.fetch import Failure, Keeps, RawExchange, Response, is_html
-from crawler.web.fetch.simulated import SimulatedWeb
 from tests.driving import Driven
+from tests.simulated_web import SimulatedWeb
 
 TENTHS = 10
 FAN = 5  # further pages of its host that a page links to

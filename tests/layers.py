@@ -86,18 +86,18 @@ MODULES: dict[str, str] = {
         checkpoint.envelope checkpoint.generations checkpoint.renewal
         output.seekable_zstd output.record_text output.appended_file output.rotated_files
         output.page_files output.record_reader output.body_files output.outputs output.changes output.finished
-        output.reverse_reader output.markdown_names
+        output.reverse_reader
         partition.placement partition.messages partition.link_batch_codec
         partition.outbox
         partition.inlet partition.router partition.end_rounds partition.quota partition.rate_shares
         partition.notes partition.part_report
         steps.seal steps.step_codec
-        clock_step clock_anchor digest_sum directory receiving crawl_file identity
-        job_lock crawl_at_rest event_log left_out history_file
+        clock_anchor directory receiving crawl_file identity
+        job_lock event_log left_out history_file
         markdown_files inbox scope_state seen_compaction stored_errors step_log transaction
-        platform shared_platform journal_search
-        promises admission live_status last_command recovery run_settings snapshot open_files
-        checkpointer seen_figures revisit requeue follower verdict parsing_notes suspects reclass job
+        platform
+        admission live_status last_command recovery run_settings snapshot open_files
+        checkpointer seen_figures revisit requeue follower verdict parsing_notes job
         seeds_mark durable_frontier division
         bucket.objects bucket.directory_objects bucket.cloud_objects bucket.address bucket.layout bucket.pieces
         bucket.log_objects bucket.snapshots bucket.restoration bucket.ownership bucket.tidying bucket.crawl_split
@@ -110,15 +110,15 @@ MODULES: dict[str, str] = {
         export.columns job_view
         export.kept_parts
         integrity.finding integrity.part_reader integrity.inventory
-        integrity.url_marks integrity.output_files integrity.rebuild
-        integrity.verifier integrity.crawl_verifier integrity.repairer
-        export.refused export.last_records export.beside
+        integrity.output_files integrity.rebuild
+        integrity.verifier integrity.repairer
+        export.refused export.beside
         export.tables
         export.parquet export.query export.markdown export.report_page
         export.job_report export.csv_file page_texts
-        export.sorted_lines export.wacz export.web_archive
+        export.wacz export.web_archive
         broken_links broken_anchors
-        crawl_restoration crawl_backup audit
+        crawl_backup audit
     """,
     "engine": """
         rendering.renderer slots fair_turns loop_lag reading page_reader archiving seed_lines
@@ -154,7 +154,7 @@ MODULES: dict[str, str] = {
         ending_signals explanation_text host_page status_reporter commands snapshot_request view
         view_answers own_share job_seeds job_survey source file_source run_view api
         report_maker survey_api shown_source watched_jobs
-        notices record_pipe reloading file_limit opening facade progress.ending resumed kept_open shown_run
+        notices record_pipe reloading file_limit opening facade progress.ending resumed shown_run
         session
         crawl_progress carrier_reports worker_session engine_crawl engine_source
     """,
@@ -172,7 +172,7 @@ MODULES: dict[str, str] = {
         add retry priority config backup split options bench subject retract audit export sql report
         plan
         repair
-        canon browser after_run reporting partitioned drain crawl check work launches dashboard agent_tools mcp
+        canon browser serving after_run reporting partitioned drain crawl check work launches dashboard agent_tools mcp
         shared_filter dedup explain forget hosts identity reload restore stats tail text top verify demo filter
         completion by_address
     """,

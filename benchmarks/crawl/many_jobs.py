@@ -40,8 +40,7 @@ from crawler.engine.membership import Membership
 from crawler.engine.run import Run
 from crawler.engine.worker import Worker
 from crawler.job.job import Job
-from crawler.job.platform import Platform
-from crawler.job.shared_platform import SharedPlatform
+from crawler.job.platform import Platform, SharedPlatform
 from crawler.web.fetch import Response
 from tests.simulated_web import SimulatedWeb
 

@@ -23,6 +23,7 @@ from pathlib import Path
 
 sys.path.append(str(Path(__file__).resolve().parents[2]))
 
+
 from benchmarks.kit.machine import describe_machine
 from crawler.base.clock import SteadyClock
 from crawler.base.settings.load import settings_from

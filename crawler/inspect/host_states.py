@@ -13,9 +13,10 @@ from collections.abc import Callable
 from msgspec import Struct, field
 
 from crawler.base.kv import Family, Reader
+from crawler.base.settings.parts import Settings
 from crawler.base.settings.sites import Sites
 from crawler.frontier.frontier import Frontier
-from crawler.frontier.host import host_name
+from crawler.frontier.host import Host, host_name
 from crawler.frontier.host_status import HostState, ScriptedHosts, state_of
 from crawler.frontier.pace import HostTime, HostTimes, Work
 from crawler.frontier.queues import read_host
@@ -31,12 +32,28 @@ SETTLED_MOST = 20_000  # maximum number of hosts counted in one go when the craw
 UNTIMED = (HostState.BLOCKED, HostState.RETIRED, HostState.PAUSED, HostState.IDLE)
 
 
-class _Pass(Struct):
-    """The results of one pass over all hosts so far."""
+class HostCount(Struct):
+    """The hosts counted so far: by state, by the time that their queues take, and by signs that they need a browser."""
 
     counts: dict[str, int]
     times: HostTimes
     scripted: ScriptedHosts = field(default_factory=ScriptedHosts)
+
+    @classmethod
+    def begin(cls, settings: Settings, now: float) -> HostCount:
+        """Return the count of no host, at ``now``."""
+        times = HostTimes(settings.politeness.host_key, now)
+        return cls({state.value: 0 for state in HostState}, times)
+
+    def add(self, host: Host, sites: Sites, now: float, serving: Serving = AT_ONCE) -> None:
+        """Count a host."""
+        own = sites.of_host(host.name)
+        state = state_of(host, now, own.budget, serving)
+        self.counts[state.value] += 1
+        if "browser" not in sites.stated(host.name) or own.browser.when != "never":
+            self.scripted.add(host.name, host.tally.pages, host.tally.scripted)
+        if state not in UNTIMED:
+            self.times.add(Work.of(host), own.politeness)
 
 
 class HostStates:
@@ -68,7 +85,7 @@ class HostStates:
         loop = asyncio.get_running_loop()
         while True:
             start: bytes | None = b""
-            found = self._nothing()
+            found = HostCount.begin(self.sites.settings, self._clock())
             while start is not None:
                 began = loop.time()
                 start = self._look(start, SLICE, found)
@@ -79,30 +96,19 @@ class HostStates:
     def settle(self) -> None:
         """Count all hosts now that the crawl has ended, unless there are too many."""
         if self._frontier.hosts <= SETTLED_MOST:
-            found = self._nothing()
+            found = HostCount.begin(self.sites.settings, self._clock())
             self._look(b"", SETTLED_MOST, found)
             self._take(found)
 
-    def _take(self, found: _Pass) -> None:
+    def _take(self, found: HostCount) -> None:
         self.counts, self.slowest, self.growing = found.counts, found.times.slowest, found.times.growing
         self.scripted = found.scripted
 
-    def _nothing(self) -> _Pass:
-        settings = self.sites.settings
-        times = HostTimes(settings.politeness.host_key, self._clock())
-        return _Pass({state.value: 0 for state in HostState}, times)
-
-    def _look(self, start: bytes, most: int, found: _Pass) -> bytes | None:
+    def _look(self, start: bytes, most: int, found: HostCount) -> bytes | None:
         """Add some hosts to the results. Returns the start of the next ones, None if there are no more."""
         rows, now, serving = self._store.scan(Family.HOSTS, start, None, most), self._clock(), self._serving()
         for key, value in rows:
             name = host_name(key)
             host = self._frontier.seen(name, now) or read_host(self._store, name, value)
-            of_host = self.sites.of_host(name)
-            state = state_of(host, now, of_host.budget, serving)
-            found.counts[state.value] += 1
-            if "browser" not in self.sites.stated(name) or of_host.browser.when != "never":
-                found.scripted.add(name, host.tally.pages, host.tally.scripted)
-            if state not in UNTIMED:
-                found.times.add(Work.of(host), of_host.politeness)
+            found.add(host, self.sites, now, serving)
         return rows[-1][0] + b"\0" if len(rows) == most else None

@@ -76,11 +76,6 @@ class Api:
         self._urls_share, self._hosts_share = OwnShare("URLs"), OwnShare("hosts")
         self._view = view
 
-    def show(self, view: View) -> None:
-        """Answer from ``view``, another view of the same job, from now on."""
-        self.tables = HostTables(view)
-        self._view = view
-
     def routes(self) -> list[web.RouteDef]:
         return [
             web.get("/api/hosts", self._hosts),

@@ -304,6 +304,6 @@ def test_a_damaged_payload_row_is_found_and_all_are_forgotten(stored: Crawl) -> 
     stored.run(linked(3))
     assert verify(stored.job).code == 0
     change(stored.job, Family.PAYLOADS, lambda found: (found[0][0], b"not a row"))
-    assert verify(stored.job).kinds == {"payload-damaged"}
+    assert verify(stored.job).kinds == {"row-damaged"}
     assert repair(stored.job).code == 0
     assert verify(stored.job).code == 0

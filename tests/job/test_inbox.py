@@ -135,7 +135,7 @@ def test_urls_wait_for_the_next_run_and_damage_is_set_aside(tmp_path: Path) -> N
         name = inbox(made.job).deposit(["http://h.test/"], seed=True, answer=False)
         path = made.job / INBOX / f"{name}.urls"
         path.write_bytes(path.read_bytes()[:-9])
-        assert verify(made.job).find("batch-damaged", batch=name)
+        assert verify(made.job).find("file-damaged", place=f"{name}.urls")
         ran = made.resume(made.job)
         assert ran.code == 0, ran.err
         assert f"{name}.urls" in ran.err

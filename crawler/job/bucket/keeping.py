@@ -72,7 +72,7 @@ class _Kept(Struct, eq=False):
         if mark.number > self.mark.number:
             self.mark = mark
             self.job.log.forget(mark)
-        self.job.stored_to(self.mark)
+        self.job.promises.stored_to(self.job.log.commits(self.mark))
 
 
 class _Pace(Struct):
@@ -210,7 +210,7 @@ class Keeping:
         """Put all steps that the bucket lacks at this moment. Raises TakenOverError, BucketError, BucketDown."""
         async with self._shipping:
             ends = {each: each.job.log.mark.number for each in self._kept.values()}
-            is_due = self._pace.is_due(sum(ends.values()), now) or any(kept.job.is_awaited for kept in ends)
+            is_due = self._pace.is_due(sum(ends.values()), now) or any(kept.job.promises.waiting for kept in ends)
             while self._waiting is not None or self._next(ends, is_due=is_due):
                 assert self._waiting is not None
                 chunks, data = self._waiting

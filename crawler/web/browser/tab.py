@@ -120,7 +120,7 @@ class Tab:
         """Render the page. Raises the errors of ``ask``, and ``BrowserGone``. A hanging renderer ends with its
         context."""
         cut = None
-        self._pipe.when_gone.append(self._gone)
+        self._pipe.gone.add_done_callback(self._gone)
         try:
             try:
                 async with asyncio.timeout(max(self._budget.seconds, OPEN_WAIT)):
@@ -151,8 +151,7 @@ class Tab:
             for task in self._asks:
                 task.cancel()
             await asyncio.gather(*self._asks, return_exceptions=True)
-            with contextlib.suppress(ValueError):
-                self._pipe.when_gone.remove(self._gone)
+            self._pipe.gone.remove_done_callback(self._gone)
             for session in self._sessions:
                 self._pipe.listeners.pop(session, None)
         if not self._place.url.startswith(("http:", "https:")):
@@ -296,7 +295,7 @@ class Tab:
         self._fault = self._fault or fault
         self._wake.set()
 
-    def _gone(self) -> None:
+    def _gone(self, _: asyncio.Future[None]) -> None:
         self.lose(BrowserGone())
 
     def attached(self, session: str, info: Params) -> None:

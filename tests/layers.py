@@ -8,11 +8,11 @@ from __future__ import annotations
 
 MODULES: dict[str, str] = {
     "base": """
-        faults native_switch named_stream printable units
+        faults native_switch named_stream printable units figures
         settings.leaving settings.hours settings.match settings.parts settings.timetable settings.sites
         settings.removed settings.load
         settings.live
-        kv clock entropy memory figures native same_program parent_death
+        kv clock entropy memory native same_program parent_death
         processes.frames processes.child processes.forker processes.fair_line processes.lane
         disk say queued_stream
         carrier.verbs carrier.memory_carrier carrier.local_frames carrier.local_server carrier.local_client

@@ -152,7 +152,7 @@ MODULES: dict[str, str] = {
         progress.live_line
         background
         ending_signals explanation_text host_page status_reporter commands snapshot_request view
-        view_answers own_share job_seeds job_survey source file_source run_view api
+        view_answers reused job_seeds job_survey source file_source run_view api
         report_maker survey_api shown_source watched_jobs
         notices record_pipe reloading file_limit opening facade progress.ending resumed shown_run
         session

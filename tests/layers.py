@@ -8,11 +8,11 @@ from __future__ import annotations
 
 MODULES: dict[str, str] = {
     "base": """
-        faults native_switch named_stream printable units
+        faults native_switch named_stream printable units figures
         settings.leaving settings.hours settings.match settings.parts settings.timetable settings.sites
         settings.removed settings.load
         settings.live
-        kv clock entropy memory figures native same_program parent_death
+        kv clock entropy memory native same_program parent_death
         processes.frames processes.child processes.forker processes.fair_line processes.lane
         disk say queued_stream
         carrier.verbs carrier.memory_carrier carrier.local_frames carrier.local_server carrier.local_client
@@ -152,7 +152,7 @@ MODULES: dict[str, str] = {
         progress.live_line
         background
         ending_signals explanation_text host_page status_reporter commands snapshot_request view
-        view_answers own_share job_seeds job_survey source file_source run_view api
+        view_answers reused job_seeds job_survey source file_source run_view api
         report_maker survey_api shown_source watched_jobs
         notices record_pipe reloading file_limit opening facade progress.ending resumed shown_run
         session

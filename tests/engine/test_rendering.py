@@ -27,12 +27,12 @@ from crawler.engine.lifecycle import Stop
 from crawler.engine.rendering import renderer
 from crawler.web.browser.rendered import Answer, Ask, Budget, Kind, NotRendered, Refusal, Refused, Rendered, SubRequest
 from crawler.web.fetch import Response
-from crawler.web.fetch.simulated import page as simulated_page
 from tests.engine.test_archiving import on_the_wire
 from tests.jobs import rows
 from tests.laboratory import SETTINGS, Laboratory, links
 from tests.needs import need
 from tests.program import crawler, running, wait_until
+from tests.simulated_web import page as simulated_page
 from tests.site import Site, linked
 
 ENGINE = "headless-shell 1.2"

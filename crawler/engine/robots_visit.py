@@ -104,7 +104,10 @@ class RobotsVisits:
         if address in robots.licenses or len(robots.licenses) >= LICENSES_MOST:
             return robots.licenses[address].of(target_of(href)) if address in robots.licenses else NOTHING_STATED
         self._named[name] = address
-        return NOTHING_STATED if self.terms_due(name, href) is None else None
+        if self.terms_due(name, href) is not None:
+            return None
+        del self._named[name]  # robots.txt disallows it
+        return NOTHING_STATED
 
     def terms_due(self, name: str, href: str) -> tuple[str, str] | None:
         """Return the file with terms that is asked for before pages of the host are, and its URL; None if they are

@@ -10,7 +10,7 @@ from pathlib import Path
 from crawler.base.printable import printable
 from crawler.cli.damaged_job import guarded
 from crawler.cli.exit_codes import Exit, UsageError
-from crawler.cli.subject import add_subject, directory_of
+from crawler.cli.subject import add_subject
 from crawler.inspect.audit import audit, read_logs
 from crawler.inspect.crawl_partitions import crawl_partitions
 from crawler.job.run_settings import read_run
@@ -26,7 +26,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    jobs = crawl_partitions(directory_of(arguments, "run `crawler audit` there")).jobs
+    jobs = crawl_partitions(arguments.job).jobs
     agent = read_run(jobs[0]).settings.fetch.user_agent
     try:
         logged, unread = read_logs(arguments.logs, agent, arguments.host)

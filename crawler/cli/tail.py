@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Iterator
 from crawler.cli.damaged_job import guarded
 from crawler.cli.exit_codes import Exit
 from crawler.cli.options import add_allowed, whole_number
-from crawler.cli.subject import add_subject, directory_of
+from crawler.cli.subject import add_subject
 from crawler.inspect.crawl_tail import tail_of
 from crawler.inspect.export.refused import refuses
 from crawler.inspect.record_stream import once_known
@@ -46,8 +46,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    job = directory_of(arguments, "run `crawler tail DIR` there")
-    tail = tail_of(job, arguments.outcome)
+    job, tail = arguments.job, tail_of(arguments.job, arguments.outcome)
     out = sys.stdout.buffer
     more, reader = tail.more, select.poll()
     reader.register(out.fileno(), 0)  # errors and hang-ups are always reported

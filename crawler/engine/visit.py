@@ -410,7 +410,7 @@ class Visitor:
             raw, body, before = body, draft.body or b"", facts
             facts = await self._told(lease, draft, body, added=browser.with_ways)
             if not isinstance(facts, Unreadable):
-                browser.learned(lease, draft, before, raw, facts)
+                browser.pays.learned(lease, draft, (before, raw), (facts, body))
                 facts.profile = facts.profile._replace(charset=before.profile.charset)
                 facts.consent = stricter(before.consent, facts.consent)
         with self._context.slots.wait() if len(body) > LONG else contextlib.nullcontext():

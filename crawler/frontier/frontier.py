@@ -49,7 +49,6 @@ from crawler.frontier.queues import Places
 from crawler.frontier.request_outcome import HostResult, RequestOutcome
 from crawler.frontier.serving import AT_ONCE, Bar, Serving
 from crawler.frontier.states import CLOSED, INSIDE, OUTSIDE
-from crawler.frontier.watchdog import Watchdog
 from crawler.frontier.workbench import Workbench
 from crawler.url.refusal.forbidden_targets import Refusal
 
@@ -83,7 +82,6 @@ class Frontier:
         self._queues = self._workbench.queues
         self.overrides = Overrides(self._workbench)
         self.ad_hoc = AdHocLeases(self._workbench)
-        self.watchdog = Watchdog(self._workbench)
         self.next_number = 0  # the first unused slot number
         self.queued = 0  # waiting URLs
 
@@ -471,13 +469,6 @@ class Frontier:
     def slots_held(self) -> list[int]:
         """Number of slots held by quick, new and slow hosts."""
         return self._gate.share.held
-
-    def is_longer_than(self, most: int, now: float) -> bool:
-        """Return True if more than ``most`` hosts that may have a slot are due at ``now``.
-
-        Some may be counted twice.
-        """
-        return self._workbench.is_longer_than(most, now)
 
     def describe(self, name: str, now: float, serving: Serving = AT_ONCE) -> HostRow | None:
         """Return the host's row in the host table, or None if the job does not know the host.

@@ -175,7 +175,6 @@ class Failures(NamedTuple):
     throttled_at: float = 0.0  # when the last 429 or 503 was counted; not stored
     server_errors: int = 0  # consecutive 5xx responses other than 503; reset when a request has no response
     erred_at: float = 0.0  # when the last of them was received; not stored
-    retry_after: float = 0.0  # seconds requested by the last 429 or 503, 0 if none; not stored
 
 
 NO_FAILURES = Failures()

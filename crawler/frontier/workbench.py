@@ -66,7 +66,6 @@ class Workbench:
         self._domains = None if limits.budget.domain_pages is None else DomainTallies()
         self.met = 0  # hosts known to the job
         self.leased = 0
-        self.begun = 0  # leases so far
         self.out: dict[str, int] = {}  # active leases by host; hosts without one are absent
 
     def change(self, settings: PolitenessSettings, limits: Limits) -> None:
@@ -217,21 +216,6 @@ class Workbench:
         """Return when ``next`` will return a host if nothing else happens, in seconds since 1970; None if never."""
         return self._schedule.next_ready(self.admits())
 
-    def waited_since(self, now: float) -> float:
-        """Return the time of the last request to the next host, in seconds since 1970.
-
-        Each due host out of memory was requested later. The result is 0 if unknown, and infinity if no host waits.
-        """
-        return self._schedule.waited_since(now)
-
-    def has_ticket(self, name: str) -> bool:
-        """Return True if the host waits in a queue of the schedule. Searches all queues."""
-        return self._schedule.has_ticket(name)
-
-    def is_longer_than(self, most: int, now: float) -> bool:
-        """Return True if more than ``most`` hosts that may have a slot are due."""
-        return self._schedule.is_longer_than(most, now, self.admits())
-
     def admits(self) -> Kinds:
         """Return which kinds of hosts may have a slot."""
         share = self.gate.share
@@ -354,7 +338,6 @@ class Workbench:
         if host.domain is not None:
             host.domain.leased += 1
         self.leased += 1
-        self.begun += 1
         self.out[host.name] = self.out.get(host.name, 0) + 1
         if host.asked < self.gate.politeness(host).per_host:
             self.place(host)

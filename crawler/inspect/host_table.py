@@ -7,13 +7,15 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cmp_to_key
 from typing import Any, NamedTuple
 
+from msgspec import Struct
+from msgspec.structs import replace
+
 from crawler.base.kv import Family, Reader
 from crawler.base.settings.sites import Sites
 from crawler.frontier.host import host_name, pages_of, stored_host
 from crawler.frontier.host_keys import NO_HOLD, KeyHold
 from crawler.frontier.host_status import HostRow, HostState, describe
 from crawler.inspect.hosts_now import HostsNow
-from crawler.job.partition.part_report import HostsAsked
 
 Row = dict[str, Any]
 # "work": busy hosts first, then those with the most pending URLs.
@@ -40,6 +42,20 @@ class Table(NamedTuple):
 
     total: int
     rows: list[Row]
+
+
+class HostsAsked(Struct, frozen=True):
+    """A request for the hosts with ``q`` in their name: ``limit`` rows after the first ``offset``, in that order."""
+
+    sort: str = "pending"
+    descending: bool = True
+    offset: int = 0
+    limit: int = 50
+    q: str = ""
+
+    def of_partition(self) -> HostsAsked:
+        """Return the request for each partition, because any of them may hold all of the rows."""
+        return replace(self, offset=0, limit=self.offset + self.limit)
 
 
 class Chosen(NamedTuple):

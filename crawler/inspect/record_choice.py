@@ -8,9 +8,9 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from crawler.job.output import Record, lines_of, record_of
-from crawler.job.output.record_text import path_at
-from crawler.job.records import JournalError, Outcome
+from crawler.inspect.record_stream import Tail, checked
+from crawler.job.output import Record
+from crawler.job.records import Outcome
 from crawler.job.survey.record_kinds import is_broken
 from crawler.url.urls.host_key import host_key
 
@@ -46,22 +46,12 @@ class RecordChoice(Struct, frozen=True):
         """The name of a file with these records, without its extension."""
         return "records" if self.kind == "all" else self.kind or f"host-{self.host}"
 
-    def piece(self, path: Path, at: int, end: int) -> tuple[Lines, int]:
-        """Return the chosen records in the piece from ``at`` on, before ``end``, and the start of the next piece.
-        Raises JournalError, OSError."""
-        found, start = Lines(), at
-        for offset, line in lines_of(path, min(end, at + PIECE), at):
-            at = offset + len(line)
-            if self._may_be(line):
-                record = record_of(line)
-                if record is None or at > end:
-                    name = path_at(path, offset).name
-                    raise JournalError(f"{name}: offset {offset}: not a record; run `crawler verify`")
-                if self._is(record):
-                    found.append((line, record))
-        if at == start:
-            raise JournalError(f"{path.name}: offset {at}: records up to {end} are missing; run `crawler verify`")
-        return found, at
+    def of(self, line: bytes, offset: int) -> Record | None:
+        """Return the record of a line, at an offset, if it is chosen. Raises JournalError."""
+        if not self._may_be(line):
+            return None
+        record = checked(line, offset)
+        return record if self._is(record) else None
 
     def _may_be(self, line: bytes) -> bool:
         """Return False if the line cannot be chosen, without decoding it."""
@@ -81,9 +71,9 @@ class RecordChoice(Struct, frozen=True):
         return self.kind == "all" or host_key(str(record["url"])) == self.host
 
 
-def pieces(choice: RecordChoice, path: Path, end: int) -> Iterator[Lines]:
-    """Yield the chosen records before ``end``, one list per piece. Raises JournalError, OSError."""
-    at = 0
-    while at < end:
-        found, at = choice.piece(path, at, end)
-        yield found
+def pieces(choice: RecordChoice, job: Path, end: int) -> Iterator[Lines]:
+    """Yield the chosen records before ``end``, one list per piece. Raises JobError, JournalError, OSError."""
+    tail = Tail(job, end=lambda: end)
+    while tail.at < end:
+        lines = ((line, choice.of(line, offset)) for offset, line in tail.placed(PIECE))
+        yield [(line, record) for line, record in lines if record is not None]

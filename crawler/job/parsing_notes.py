@@ -10,6 +10,10 @@ however the process ends. It need not survive a power loss, which no page can ca
 
 Numbers are little-endian. The key is the key of the URL's entry in the family ``pending``. Slot numbers are never
 reused, so a note without an entry belongs to a page that was finished.
+
+Before the job resumes, the pages noted are moved to the end of the queue (``postpone_suspects``). One of them may have
+killed the process; the others are innocent. All are visited later, and parsed in a separate process; a page fails only
+if it kills that process too.
 """
 
 from __future__ import annotations
@@ -17,15 +21,22 @@ from __future__ import annotations
 import contextlib
 import mmap
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from zlib import crc32
 
 from msgspec import Struct
 
 from crawler.base.disk import Expendable, failpoint, private_opener
-from crawler.frontier.entry import pending_key
+from crawler.base.kv import Batch, Family, Store
+from crawler.frontier.entry import Entry, decode_entry, pending_key
 from crawler.frontier.lease import Lease
+from crawler.frontier.postponement import postpone
+from crawler.job.metrics.catalogue import Counters
+from crawler.job.records import encode_counters
+from crawler.job.recovery import COUNTERS
+from crawler.job.transaction import TransactionWriter
 
 PARSING = "parsing.map"
 MAGIC = b"crwlnote"
@@ -149,3 +160,35 @@ def _mapped(path: Path) -> mmap.mmap:
         mapped = mmap.mmap(file.fileno(), _WHOLE)
     mapped[: _HEAD.size] = _HEAD.pack(MAGIC, VERSION, _NOTES, _SIZE)
     return mapped
+
+
+def postpone_suspects(
+    directory: Path, store: Store, counters: Counters, writer: TransactionWriter, say: Callable[[str], None]
+) -> None:
+    """Postpone the pages in the notes of the last run, each in its own batch, and remove the notes. The frontier must
+    not be loaded yet. Raises OSError, EntryError and HostRecordError."""
+    notes: list[Note] = []
+    expendable = Expendable(str(directory / PARSING))
+    with expendable:
+        try:
+            notes = read_notes(directory)
+        except NotesError as error:
+            say(f"{PARSING} is ignored: {error}")
+    for note in notes:
+        entry = writer.apply(partial(_postpone, note, store, counters))
+        if entry is not None:
+            failpoint("resume.postponed")
+            say(f"visited last, because the crawler died while parsing the page: {entry.href}")
+    with expendable:
+        remove_notes(directory)
+
+
+def _postpone(note: Note, store: Store, counters: Counters, batch: Batch) -> Entry | None:
+    value = store.get(Family.PENDING, note.key)
+    if value is None or not note.is_of(decode_entry(value).href):
+        return None  # the page was finished
+    entry = postpone(store, note.key, counters.next_number, batch)
+    if entry is not None:
+        counters.next_number += 1
+        batch.put(Family.META, COUNTERS, encode_counters(counters))
+    return entry

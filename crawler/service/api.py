@@ -22,11 +22,10 @@ from typing import Any
 from aiohttp import web
 
 from crawler.base.settings.parts import CLASSES
-from crawler.inspect.host_table import SORTS
+from crawler.inspect.host_table import SORTS, HostsAsked
 from crawler.job.inbox import MOST_URLS, is_class
 from crawler.job.output.changes import CursorError
 from crawler.job.output.finished import Choice
-from crawler.job.partition.part_report import HostsAsked
 from crawler.service.commands import Refused, Reloaded, parse_command
 from crawler.service.dashboard.guard import NO_STORE, answer, json_body
 from crawler.service.explanation_text import explanation_lines
@@ -75,11 +74,6 @@ class Api:
     def __init__(self, view: View) -> None:
         self.tables = HostTables(view)
         self._urls_share, self._hosts_share = OwnShare("URLs"), OwnShare("hosts")
-        self._view = view
-
-    def show(self, view: View) -> None:
-        """Answer from ``view``, another view of the same job, from now on."""
-        self.tables = HostTables(view)
         self._view = view
 
     def routes(self) -> list[web.RouteDef]:

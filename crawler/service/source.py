@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from crawler.base.settings.parts import Settings
 from crawler.inspect.explanation import Explanation
-from crawler.inspect.host_table import Row, Table
+from crawler.inspect.host_table import HostsAsked, Row, Table
 from crawler.job.directory import JobError
 from crawler.job.inbox import Answer
 from crawler.job.metrics.crawl_history import CrawlHistory
@@ -21,7 +21,6 @@ from crawler.job.metrics.even_counts import EvenCounts
 from crawler.job.metrics.history import COUNTERS
 from crawler.job.output.changes import CursorError
 from crawler.job.output.finished import Choice
-from crawler.job.partition.part_report import HostsAsked
 from crawler.job.stored_errors import DAMAGE
 from crawler.service.commands import Command, Result
 from crawler.service.job_survey import JobSurvey

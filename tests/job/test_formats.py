@@ -8,7 +8,6 @@ import json
 from pathlib import Path
 
 import pytest
-from rocksdict import Rdict
 
 import crawler as library
 from crawler import __version__
@@ -27,12 +26,12 @@ from crawler.job.durable_frontier import DurableFrontier
 from crawler.job.identity import read_identity
 from crawler.job.metrics.catalogue import Counters
 from crawler.job.records import Done, Outcome, encode_counters, encode_done
-from crawler.job.store.rocks import RocksStore, database_options
+from crawler.job.store.rocks import RocksStore
 from crawler.seen.exact.ledger import LedgerCounts
 from crawler.seen.filters import segment_format
 from crawler.web.fetch.robots_answers import GoodCopy, encode_robots
-from crawler.web.fetch.simulated import page
 from tests.program import crawler
+from tests.simulated_web import page
 
 URL = "https://a.test/0"
 
@@ -163,24 +162,6 @@ def test_a_job_whose_store_says_that_another_version_made_it_is_not_repaired(tmp
     ran = crawler("repair", job)
     assert ran.code == 2, ran
     assert "another version" in ran.err
-
-
-def test_a_store_without_a_family_that_it_never_had_is_not_called_damaged(tmp_path: Path) -> None:
-    job = make_job(tmp_path / "job")
-    options = database_options()
-    store = Rdict(str(job / "store"), options, column_families={family.value: options for family in Family})
-    store.drop_column_family(Family.LEDGER.value)
-    store.close()
-    (job / "lock").touch()
-    before = state(job)
-    for words in (("stats", job), ("verify", job), ("repair", job), (URL, "--job", job)):
-        ran = crawler(*words)
-        assert (ran.code, ran.out) == (2, ""), ran
-        (line,) = ran.err.splitlines()
-        assert "created by another version of the program: it has no family 'ledger'" in line
-    assert {name: each[0] for name, each in state(job).items() if not name.endswith("lock")} == {
-        name: each[0] for name, each in before.items() if not name.endswith("lock")
-    }
 
 
 # What a job of the format stores. When it no longer holds, what is stored has changed: raise the number, here too.

@@ -18,8 +18,8 @@ from crawler.base.settings.parts import OUTPUTS
 from crawler.inspect.export.kept_parts import path_of, positions_of
 from crawler.inspect.integrity.part_reader import PartReader
 from crawler.job.output import record_of
-from crawler.job.output.appended_file import AppendedFile
 from crawler.job.output.outputs import FORMS, empty
+from crawler.job.output.rotated_files import RotatedFiles
 from crawler.job.records import (
     AsideDone,
     End,
@@ -74,7 +74,7 @@ class OutputFiles:
         self._disk = disk
         self._quarantine = quarantine
         self._stale: set[int] = set()  # files with bytes that no record refers to
-        self._new: dict[int, AppendedFile] = {}  # by kind
+        self._new: dict[int, RotatedFiles] = {}  # by kind
         self._ends: dict[int, End] = {}
 
     @property
@@ -134,8 +134,7 @@ class OutputFiles:
                     positions = tuple([self._copy(position, reader) for position in aside.positions])
                     batch.put(Family.ASIDES, key, encode_aside(AsideDone(aside.owner, positions)))
         self.sync()
-        for kind, file in self._new.items():
-            self._ends[kind] = End(file.number, file.end)
+        self._ends.update((kind, output.end) for kind, output in self._new.items())
         if self._ends:
             batch.put(Family.META, OUTPUT_ENDS, encode_ends(list(self._ends.values())))
 
@@ -148,30 +147,22 @@ class OutputFiles:
 
     def sync(self) -> None:
         """Make the new files durable. Raises OSError."""
-        for file in self._new.values():
-            file.sync()
-            self._disk.sync_directory(file.path.parent)
+        for output in self._new.values():
+            output.sync()
 
     def close(self) -> None:
-        for file in self._new.values():
-            file.close()
+        for output in self._new.values():
+            output.close()
 
     def _copy(self, position: Position, reader: PartReader) -> Position:
         if position.file not in self._stale:
             return position
         data, kind = reader.read(position), kind_of(position.file)
         assert data is not None, "a record that stays has its parts"
-        new = self._new.get(kind)
-        if new is None or new.end >= _FILE_SIZE:
-            new = self._new[kind] = self._begin(kind, new)
-        return new.append(data)
-
-    def _begin(self, kind: int, full: AppendedFile | None) -> AppendedFile:
-        if full is not None:
-            full.sync()
-            full.close()
-        number = FORMS[kind].numbers(self._job)[-1] + 1
-        return AppendedFile(FORMS[kind].path(self._job, number), self._disk, file_number(kind, number), job=self._job)
+        if kind in self._new:
+            return self._new[kind].append(data, _FILE_SIZE)[0]
+        new = self._new[kind] = RotatedFiles(self._job, FORMS[kind], self._disk)
+        return new.append(data, 0)[0]  # in a file of its own
 
     def _asides(self) -> list[tuple[bytes, AsideDone]]:
         found: list[tuple[bytes, AsideDone]] = []

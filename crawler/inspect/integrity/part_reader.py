@@ -12,7 +12,7 @@ from crawler.inspect.export.kept_parts import PartFiles, path_of
 from crawler.inspect.integrity.finding import Detail, Finding, Kind
 from crawler.job.output import Record
 from crawler.job.output.body_files import DIRECTORY, body_of, is_whole
-from crawler.job.output.record_text import Fault, FileFault, file_faults
+from crawler.job.output.record_text import file_faults
 from crawler.job.records import Position, kind_of
 
 
@@ -62,44 +62,26 @@ class PartReader(PartFiles):
             self.bodies_lost.add(name)
         return whole
 
-    def findings(self, *, mends: bool = False) -> Iterator[Finding]:
+    def findings(self) -> Iterator[Finding]:
         """Yield the missing parts and bodies since the last call, one finding per file."""
         for file, lost in sorted(self._lost.items()):
             path = path_of(self._job, file)
             place = OUTPUTS[kind_of(file) - 1] if path is None else str(path.relative_to(self._job))
             details: dict[str, Detail] = {"offset": lost.offset, "of": lost.owner, "parts": lost.parts}
-            yield Finding(Kind.PARTS_LOST, place, details, mends=mends)
+            yield Finding(Kind.PARTS_LOST, place, details)
         self._lost.clear()
         if self._missed is not None:
             name, owner = self._missed
-            yield Finding(
-                Kind.BODIES_LOST, DIRECTORY, {"file": name, "of": owner, "bodies": self._missing}, mends=mends
-            )
+            yield Finding(Kind.BODIES_LOST, DIRECTORY, {"file": name, "of": owner, "bodies": self._missing})
         self._missed, self._missing = None, 0
 
 
 MOVED = frozenset({Kind.FILE_LOST, Kind.FILE_CUT})  # faults that change the offsets of later records
-_KINDS = {
-    Fault.LOST: Kind.FILE_LOST,
-    Fault.CUT: Kind.FILE_CUT,
-    Fault.FRAME: Kind.FRAME_DAMAGED,
-    Fault.TABLE: Kind.TABLE_LOST,
-}
 
 
 def file_findings(pages: Path) -> Iterator[Finding]:
     """Yield the faults of the files. Raises OSError."""
-    for each in file_faults(pages):
-        yield Finding(_KINDS[each.fault], each.path.name, _details(each))
-
-
-def _details(fault: FileFault) -> dict[str, Detail]:
-    match fault.fault:
-        case Fault.CUT:
-            return {"offset": fault.offset}
-        case Fault.FRAME:
-            return {"offset": fault.offset, "bytes": fault.size}
-    return {}
+    return (Finding(Kind(each.kind), each.path.name, each.details) for each in file_faults(pages))
 
 
 def is_broken(pages: Path) -> bool:

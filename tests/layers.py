@@ -8,11 +8,11 @@ from __future__ import annotations
 
 MODULES: dict[str, str] = {
     "base": """
-        faults native_switch named_stream printable units
+        faults native_switch named_stream printable units figures
         settings.leaving settings.hours settings.match settings.parts settings.timetable settings.sites
         settings.removed settings.load
         settings.live
-        kv clock entropy memory figures native same_program parent_death
+        kv clock entropy memory native same_program parent_death
         processes.frames processes.child processes.forker processes.fair_line processes.lane
         disk say queued_stream
         carrier.verbs carrier.memory_carrier carrier.local_frames carrier.local_server carrier.local_client
@@ -79,7 +79,7 @@ MODULES: dict[str, str] = {
     "job": """
         metrics.catalogue metrics.outlook records found
         survey.record_kinds survey.top_rows survey.path_map survey.survey
-        metrics.events metrics.history metrics.even_counts metrics.prometheus metrics.sentences
+        metrics.events metrics.history metrics.prometheus metrics.sentences
         metrics.attention metrics.crawl_history metrics.pooled_stats
         store.copies store.wal store.store_budget
         store.rocks store.readable_copy
@@ -105,16 +105,16 @@ MODULES: dict[str, str] = {
     """,
     "inspect": """
         statistics hosts_now host_table host_settings host_states job_reader
-        crawl_partitions known_urls explanation record_stream record_choice survey_reader crawl_reader
+        crawl_partitions known_urls explanation record_stream survey_reader crawl_reader
         crawl_tail
         export.columns job_view
         export.kept_parts
-        integrity.finding integrity.part_reader integrity.inventory
-        integrity.output_files integrity.rebuild
+        integrity.finding integrity.output_files integrity.inventory
+        integrity.rebuild
         integrity.verifier integrity.repairer
         export.refused export.beside
         export.tables
-        export.parquet export.query export.markdown export.report_page
+        export.query export.markdown export.report_page
         export.job_report export.csv_file page_texts
         export.wacz export.web_archive
         broken_links broken_anchors
@@ -152,7 +152,7 @@ MODULES: dict[str, str] = {
         progress.live_line
         background
         ending_signals explanation_text host_page status_reporter commands snapshot_request view
-        view_answers own_share job_seeds job_survey source file_source run_view api
+        view_answers reused job_seeds job_survey source file_source run_view api
         report_maker survey_api shown_source watched_jobs
         notices record_pipe reloading file_limit opening facade progress.ending resumed shown_run
         session
@@ -167,8 +167,8 @@ MODULES: dict[str, str] = {
         scrapy.start_requests scrapy.in_progress scrapy.dupefilter scrapy.scheduler
     """,
     "cli": """
-        exit_codes interruptible help_text contact toml_lines pattern_files named_urls named_seeds damaged_job
-        url_batches
+        exit_codes command_parser interruptible help_text contact toml_lines pattern_files named_urls named_seeds
+        damaged_job url_batches
         add retry priority config backup split options bench subject retract audit export sql report
         plan
         repair

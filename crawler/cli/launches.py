@@ -17,7 +17,6 @@ once, with the line that the crawl wrote.
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import contextlib
 import itertools
@@ -28,7 +27,7 @@ import subprocess
 import tomllib
 from collections.abc import AsyncIterator, Awaitable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 from aiohttp import web
 
@@ -38,6 +37,7 @@ from crawler.base.printable import one_line
 from crawler.base.same_program import words_of
 from crawler.base.settings.load import settings_from
 from crawler.base.settings.parts import Settings
+from crawler.cli.command_parser import CommandParser
 from crawler.cli.crawl import add_options, build_settings
 from crawler.cli.exit_codes import Exit, UsageError
 from crawler.cli.options import FLAGS, flag_words
@@ -332,14 +332,9 @@ def checked_seeds(seeds: Sequence[str]) -> list[str]:
 
 def check_command(words: Sequence[str]) -> Settings:
     """Check the command of a new crawl, as the crawl itself will, and return its settings. Raises UserFault."""
-    parser = _Parser(prog="crawler crawl", add_help=False)
+    parser = CommandParser(prog="crawler crawl", add_help=False)
     add_options(parser)
     return build_settings(parser.parse_args(list(words)))
-
-
-class _Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> NoReturn:
-        raise UsageError(message)
 
 
 def _tables(settings: Any) -> Mapping[str, Any]:

@@ -52,7 +52,7 @@ def note(host: Host, request: RequestOutcome, taken_at: float, now: float, setti
     tally.errors = tally.errors or {}
     tally.errors[failure] = tally.errors.get(failure, 0) + 1
     if failure is FailureClass.DNS:
-        host.politeness.located = False  # the name may resolve to a new address, and so get another key
+        host.located = False  # the name may resolve to a new address, and so get another key
     if failure is FailureClass.PROXY or request.kept:
         return None  # the kept connection may have been too old; the next request uses a new one
     if failure is FailureClass.THROTTLED:

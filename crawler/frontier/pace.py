@@ -39,7 +39,7 @@ class Work(Struct, frozen=True):
     """The pending work of a host: ``size`` URLs from ``next_time`` (seconds since 1970). ``reason`` is why it waits,
     empty if only for its gap.
 
-    ``address`` is None if unknown. ``grows`` and ``deep`` come from its tally.
+    ``address`` is None if unknown. ``grows`` and ``deep`` come from its growth.
     """
 
     name: str
@@ -64,8 +64,8 @@ class Work(Struct, frozen=True):
             known.latency,
             known.address,
             RETRIES if next_time > known.next_time else _words(known.hold_reason),
-            host.tally.grows,
-            host.tally.deep,
+            host.growth.grows,
+            host.growth.deep,
         )
 
 

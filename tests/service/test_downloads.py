@@ -16,7 +16,7 @@ import pytest
 
 from crawler.base.settings.parts import DashboardSettings, Settings
 from crawler.inspect.export.csv_file import csv_lines
-from crawler.inspect.record_choice import PIECE, RecordChoice, pieces
+from crawler.inspect.survey_reader import PIECE, RecordChoice, pieces
 from crawler.service.dashboard.access import Access
 from crawler.service.dashboard.feed import Feed
 from crawler.service.dashboard.server import Dashboard

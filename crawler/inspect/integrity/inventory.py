@@ -29,7 +29,7 @@ from crawler.frontier.traps.soft404 import check_soft404
 from crawler.frontier.traps.traps import check_row
 from crawler.inspect.export.kept_parts import path_of, positions_of
 from crawler.inspect.integrity.finding import Detail, Finding, Kind
-from crawler.inspect.integrity.part_reader import PartReader
+from crawler.inspect.integrity.output_files import PartReader
 from crawler.job.directory import PAGES, STORE
 from crawler.job.division import DESCENT, Descent, read_descent
 from crawler.job.left_out import decode_row

@@ -54,8 +54,7 @@ from crawler.frontier.request_outcome import HostResult
 from crawler.frontier.revisits import due_key
 from crawler.inspect.integrity.finding import Change, Detail, Done, Tell
 from crawler.inspect.integrity.inventory import Inventory, Observer, OutputTally, Queue, Source, UrlKeys
-from crawler.inspect.integrity.output_files import OutputFiles, Quarantine
-from crawler.inspect.integrity.part_reader import PartReader, is_broken
+from crawler.inspect.integrity.output_files import OutputFiles, PartReader, Quarantine, is_broken
 from crawler.job.directory import PAGES
 from crawler.job.left_out import decode_row
 from crawler.job.metrics.catalogue import URL_KINDS, Counters

@@ -21,7 +21,7 @@ from crawler.frontier.host import host_name, stored_host
 from crawler.inspect.crawl_partitions import Partition, crawl_partitions
 from crawler.inspect.integrity.finding import Detail, Finding, Kind
 from crawler.inspect.integrity.inventory import Inventory, Observer, Source
-from crawler.inspect.integrity.part_reader import MOVED, file_findings
+from crawler.inspect.integrity.output_files import MOVED, file_findings
 from crawler.inspect.job_reader import OpenJob, open_job
 from crawler.inspect.record_stream import Tail
 from crawler.job.checkpoint.envelope import EnvelopeError, fault_of
@@ -313,7 +313,7 @@ def _hosts_elsewhere(partition: Partition, placement: Placement) -> Iterator[Fin
             for key, value in page:
                 name, host = host_name(key), stored_host(value)
                 owner = placement.of_host(name)
-                if owner != partition.number and (host.size or host.fetched or host.failed):
+                if owner != partition.number and (host.size or host.tally.fetched or host.tally.failed):
                     yield Finding(Kind.HOST_ELSEWHERE, STORE, {"host": name, "owner": owner}, Family.HOSTS, key)
 
 

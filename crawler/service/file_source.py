@@ -25,11 +25,11 @@ from crawler.base.settings.parts import Settings
 from crawler.base.settings.sites import Sites
 from crawler.inspect.crawl_partitions import CrawlPartitions, Partition, crawl_partitions, holds_any, holds_crawl
 from crawler.inspect.crawl_reader import all_hosts_of, hosts_of, pooled, waiting_messages
-from crawler.inspect.crawl_tail import tail_of
 from crawler.inspect.explanation import Explanation, explain_in
 from crawler.inspect.host_table import HostsAsked, Row, Table
 from crawler.inspect.hosts_now import hosts_now
 from crawler.inspect.job_reader import job_stats, open_job
+from crawler.inspect.record_stream import tail_of
 from crawler.job.clock_anchor import job_time
 from crawler.job.directory import IDENTITY, PAGES
 from crawler.job.history_file import HISTORY, load_history

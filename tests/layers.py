@@ -8,11 +8,11 @@ from __future__ import annotations
 
 MODULES: dict[str, str] = {
     "base": """
-        faults native_switch named_stream printable units
+        faults native_switch named_stream printable units figures
         settings.leaving settings.hours settings.match settings.parts settings.timetable settings.sites
         settings.removed settings.load
         settings.live
-        kv clock entropy memory figures native same_program parent_death
+        kv clock entropy memory native same_program parent_death
         processes.frames processes.child processes.forker processes.fair_line processes.lane
         disk say queued_stream
         carrier.verbs carrier.memory_carrier carrier.local_frames carrier.local_server carrier.local_client
@@ -37,7 +37,7 @@ MODULES: dict[str, str] = {
         host outage revisits postponement backoff_policy host_closed importance slot_share
         serving
         host_session domain_shares schedule working_set lease own_times host_keys send_times
-        gate queues tries_ahead host_status pace workbench
+        gate queues host_status pace workbench
         ad_hoc_lease overrides frontier
         traps.counts traps.copies traps.origins traps.shape traps.soft404 traps.challenges
         traps.ids traps.traps rendering.recall rendering.rendering_odds
@@ -151,9 +151,9 @@ MODULES: dict[str, str] = {
         progress.live_line
         background
         ending_signals explanation_text host_page status_reporter commands snapshot_request view
-        view_answers own_share job_seeds job_survey source file_source run_view api
+        view_answers reused job_seeds job_survey source file_source run_view api
         report_maker survey_api shown_source watched_jobs
-        notices record_pipe reloading file_limit opening facade progress.ending resumed kept_open shown_run
+        notices record_pipe reloading file_limit opening facade progress.ending resumed shown_run
         session
         crawl_progress carrier_reports worker_session engine_crawl engine_source
     """,
@@ -166,12 +166,12 @@ MODULES: dict[str, str] = {
         scrapy.start_requests scrapy.in_progress scrapy.dupefilter scrapy.scheduler
     """,
     "cli": """
-        exit_codes interruptible help_text contact toml_lines pattern_files named_urls named_seeds damaged_job
-        url_batches
+        exit_codes command_parser interruptible help_text contact toml_lines pattern_files named_urls named_seeds
+        damaged_job url_batches
         add retry priority config backup split options bench subject retract audit export sql report
         plan
         repair
-        canon browser after_run reporting partitioned drain crawl check work launches dashboard agent_tools mcp
+        canon browser serving after_run reporting partitioned drain crawl check work launches dashboard agent_tools mcp
         shared_filter dedup explain forget hosts identity reload restore stats tail text top verify demo filter
         completion by_address
     """,

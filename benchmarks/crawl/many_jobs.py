@@ -31,7 +31,6 @@ from typing import Any
 
 sys.path.append(str(Path(__file__).resolve().parents[2]))
 
-from crawler.web.fetch.simulated import SimulatedWeb
 from msgspec.structs import replace
 
 from benchmarks.kit.machine import describe_machine
@@ -43,6 +42,7 @@ from crawler.engine.worker import Worker
 from crawler.job.job import Job
 from crawler.job.platform import Platform, SharedPlatform
 from crawler.web.fetch import Response
+from tests.simulated_web import SimulatedWeb
 
 JOBS = (1, 4, 16, 64)
 OF_A_HOST = 50  # pages

@@ -23,7 +23,6 @@ from pathlib import Path
 
 sys.path.append(str(Path(__file__).resolve().parents[2]))
 
-from crawler.web.fetch.simulated import SimulatedWeb
 
 from benchmarks.kit.machine import describe_machine
 from crawler.base.clock import SteadyClock
@@ -32,6 +31,7 @@ from crawler.job.job import Job
 from crawler.service.session import drive_and_checkpoint
 from crawler.web.fetch import Failure, Keeps, RawExchange, Response, is_html
 from tests.driving import Driven
+from tests.simulated_web import SimulatedWeb
 
 TENTHS = 10
 FAN = 5  # further pages of its host that a page links to

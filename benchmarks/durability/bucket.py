@@ -5,6 +5,7 @@
     python benchmarks/durability/bucket.py cost [--store ADDRESS] [--rounds N] [--chains N] [--partitions N]
     python benchmarks/durability/bucket.py split [--pages N] [--partitions N]
     python benchmarks/durability/bucket.py pending [--pages N] [--times N]
+    python benchmarks/durability/bucket.py moves [--store ADDRESS]
 
 The web is one of chains (``benchmarks/partitions/chain_web.py``): a single lost link loses the rest of its chain.
 ``burns``: so many times a crawl with WARC, text and bodies is killed (SIGKILL) at random moments, each time its
@@ -19,6 +20,7 @@ one, two or all burn in the same second, half of the times with all that Redis h
 ``--partitions`` processes. ``fpp`` is the share of a million unknown keys that each partition calls seen (0.01 is
 asked for), ``differ`` the sums of ``crawler stats`` that a split changes.
 ``pending``: a crawl whose seeds wait (``--pages``, on a thousand hosts) burns: how long until it asks again?
+``moves``: how long a host is idle, beyond its gap, when a machine joins, is drained, and burns.
 
 Without ``--store`` it is a directory; for s3:// the environment names the server. Exits with 1 if anything is lost or
 twice.
@@ -189,12 +191,13 @@ def burn_machines(chosen: argparse.Namespace) -> bool:
 class Fleet:
     """The machines of a crawl by name, each the process that one would start there."""
 
-    def __init__(self, web: Web, home: Path, store: str, engine: str) -> None:
+    def __init__(self, web: Web, home: Path, store: str, engine: str, delay: float = DELAY) -> None:
         self.machines: dict[str, subprocess.Popen[bytes]] = {}
         self._web = web
         self._home = home
         self._store = store
         self._engine = engine
+        self._delay = delay
         self._number = 0
 
     def complete(self, count: int) -> None:
@@ -208,7 +211,7 @@ class Fleet:
                 self._wait_for_shape()
             else:
                 shared = ("--store", self._store, "--engine", self._engine, "--partitions", "1")
-                words = command(self._web, self._home / name, "--delay", str(DELAY), *KEEP, *shared)
+                words = command(self._web, self._home / name, "--delay", str(self._delay), *KEEP, *shared)
             self.machines[name] = subprocess.Popen(words, cwd=ROOT)
 
     def _wait_for_shape(self) -> None:
@@ -345,6 +348,35 @@ def split(chosen: argparse.Namespace) -> bool:
     return good
 
 
+def move(chosen: argparse.Namespace) -> bool:
+    """Whether no host was idle for more than 6 seconds when its partition was given up in order."""
+    with served(40, steps=1, busy=20) as (web, home), redis_server(home / "redis") as redis:
+        fleet = Fleet(web, home, chosen.store or f"file:{home}/store", redis.url, delay=1.0)
+        fleet.complete(2)
+        fleet.wait(300)
+        idle = dict[str, float]()
+        for what in ("nothing", "join", "drain", "burn"):
+            began = time.monotonic()
+            if what == "join":
+                fleet.complete(3)
+            elif what == "drain":
+                run("work", "--drain", "--dir", str(home / "m1"))
+            elif what == "burn":
+                fleet.burn(["m2"])
+            time.sleep(40.0)
+            hosts = defaultdict[str, list[tuple[float, float]]](list)
+            for host, path, came, answered in web.asked():
+                if "/l/" in path and came > began - 1.0:
+                    hosts[host].append((came, answered))
+            gaps = (later[0] - earlier[1] for times in hosts.values() for earlier, later in itertools.pairwise(times))
+            idle[what] = max(gaps) - 1.0
+            print(f"{what:>8}: {len(hosts)} hosts, idle for {idle[what]:.1f} s at most", flush=True)
+        for process in fleet.machines.values():
+            process.kill()
+        fleet.end()
+    return max(idle["join"], idle["drain"]) <= 6.0
+
+
 def wait_for_pending(chosen: argparse.Namespace) -> bool:
     """Whether each crawl asks again."""
     print(f"{'time':>4} {'pending':>9} {'to load, s':>10} {'first request, s':>16} {'CPU, s':>6} {'store, MB':>9}")
@@ -397,7 +429,14 @@ def main(words: Sequence[str]) -> int:
     return 0 if _DOES[chosen.what](chosen) else 1
 
 
-_DOES = {"burns": burn, "machines": burn_machines, "cost": cost, "split": split, "pending": wait_for_pending}
+_DOES = {
+    "burns": burn,
+    "machines": burn_machines,
+    "cost": cost,
+    "split": split,
+    "pending": wait_for_pending,
+    "moves": move,
+}
 
 
 if __name__ == "__main__":

@@ -7,9 +7,7 @@ the earlier one is kept.
 
 from __future__ import annotations
 
-import contextlib
 import sys
-import threading
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -58,10 +56,8 @@ def check(job: Path, settings: Settings, parquet: Path | None) -> None:
 
 def write(job: Path, settings: Settings, parquet: Path | None, code: int, *, quiet: bool) -> int:
     """Write everything, and return the exit code of a run that would end with ``code``. Ctrl-C skips the rest."""
-    # If a page is kept open, the main thread serves it until a signal ends it, and this is another thread.
-    interruptible = threading.current_thread() is threading.main_thread()
     try:
-        with ending_signals(_interrupt) if interruptible else contextlib.nullcontext():
+        with ending_signals(_interrupt):
             for out, _, export in _wanted(job, settings, parquet):
                 if not quiet:
                     say(sys.stderr, f"writing {out}; press Ctrl-C to skip it")

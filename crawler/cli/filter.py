@@ -41,12 +41,13 @@ from crawler.cli.shared_filter import (
 )
 from crawler.seen.filters import Filter, FilterError
 from crawler.seen.shared.set_address import FORM, SECRET_FILE, SetAddress
+from crawler.service.ending_signals import interruption
 from crawler.service.progress.text_table import text_table
 from crawler.tools.dedup.build import Recipe, build_from_file, build_from_source, merge_files
 from crawler.tools.dedup.exchange import guava_from_seen, read_guava, redis_commands
 from crawler.tools.dedup.filter_setup import LAYOUTS
 from crawler.tools.dedup.key_spec import KeySpec
-from crawler.tools.dedup.lines import Interruption, LineSource, count_lines
+from crawler.tools.dedup.lines import LineSource, count_lines
 from crawler.tools.dedup.store import FilterFile, FilterFileError, StoredFilter, read_filter
 from crawler.tools.dedup.stream import Asked, Tally, contained
 
@@ -249,8 +250,8 @@ def _check(arguments: argparse.Namespace) -> int:
 
 
 def _check_in(seen: Asked, keys: KeySpec, *first: str) -> int:
-    with Interruption() as interruption:
-        tally = contained(LineSource(STDIN, interruption.fd), keys.reader(seen.hash), seen, STDOUT)
+    with interruption() as wake:
+        tally = contained(LineSource(STDIN, wake), keys.reader(seen.hash), seen, STDOUT)
     held = tally.lines - tally.new
     _tell(*first, f"{tally.lines:,} {keys}: {held:,} contained, {tally.new:,} not", *skipped_lines(tally))
     return ended(tally)

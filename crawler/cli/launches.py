@@ -37,7 +37,7 @@ from crawler.base.printable import one_line
 from crawler.base.same_program import words_of
 from crawler.base.settings.load import settings_from
 from crawler.base.settings.parts import Settings
-from crawler.cli import CommandParser
+from crawler.cli.command_parser import CommandParser
 from crawler.cli.crawl import add_options, build_settings
 from crawler.cli.exit_codes import Exit, UsageError
 from crawler.cli.options import FLAGS, flag_words

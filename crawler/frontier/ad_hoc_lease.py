@@ -122,7 +122,7 @@ class AdHocLeases:
     def step_aside(self, lease: Lease) -> None:
         """Release the host's other lease slots while the request keeps its place at the gate."""
         lease.beside, lease.host.side_request = True, False
-        lease.host.politeness.robots_unused = False
+        lease.host.robots_unused = False
         self._workbench.place(lease.host)
 
     def forgo(self, lease: Lease) -> None:

@@ -272,7 +272,7 @@ class Frontier:
                 return self._lease_side_request(host, now, address=True)
             politeness, at = host.politeness, gate.enter(host, now)
             if at == now:
-                asks = self._robots and politeness.robots_until <= now and not politeness.robots_unused
+                asks = self._robots and politeness.robots_until <= now and not host.robots_unused
                 if asks and not gate.ignores_robots(host):
                     return self._lease_side_request(host, now)
                 return self._lease_entry(host, now)
@@ -286,7 +286,7 @@ class Frontier:
         # After a failure, take a fresh URL before a retry: the failure may be specific to the retried page.
         fresh_first = host.failures.in_a_row > 0
         slot, entry = self._queues.pop(host, now if closed is None else _ALWAYS, fresh_first=fresh_first)
-        host.politeness.robots_unused = False
+        host.robots_unused = False
         host.session_pages += 1
         sessions = self._workbench.sessions
         if host.session_pages >= sessions.pages:
@@ -370,7 +370,7 @@ class Frontier:
         self._workbench.end(lease, end.request, now)
         if isinstance(end, RobotsKnown):
             politeness.robots_tries = 0
-            politeness.robots_unused = True
+            host.robots_unused = True
             self._gate.robots_said(host, end.crawl_delay, now)
             # Keep it valid at least until the first URL after the hold. Otherwise a host whose hold is longer than the
             # validity of its robots.txt would get no requests but those for robots.txt.

@@ -272,7 +272,7 @@ class Workbench:
         if kind != host.kind:
             self.sessions.rate(host, kind)
         until = host.session_until
-        if until and (ready > until or kind == SLOW) and not politeness.robots_unused:
+        if until and (ready > until or kind == SLOW) and not host.robots_unused:
             self.sessions.end(host)
         place = place_of(self._front(host), kind, host.session_until > 0.0)
         if host.state & QUEUED and host.place == place and place & ACTIVE and host.ready <= ready <= gate.now:
@@ -393,7 +393,7 @@ class Workbench:
     def take_back(self, lease: Lease, now: float) -> None:
         """Undo ``begin`` after a request whose outcome does not count for the host. The caller then saves the host."""
         self.gate.now = now
-        lease.host.politeness.located = False  # its address may have been looked up in the same outage
+        lease.host.located = False  # its address may have been looked up in the same outage
         if lease.state == INSIDE:
             lease.host.politeness.last_request = now
             self.gate.ended(lease.host, now)

@@ -42,7 +42,7 @@ class HostCount(Struct):
     @classmethod
     def begin(cls, settings: Settings, now: float) -> HostCount:
         """Return the count of no host, at ``now``."""
-        times = HostTimes(settings.politeness.host_key, now, settings.retry)
+        times = HostTimes(settings.politeness.host_key, now)
         return cls({state.value: 0 for state in HostState}, times)
 
     def add(self, host: Host, sites: Sites, now: float, serving: Serving = AT_ONCE) -> None:

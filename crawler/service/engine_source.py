@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable, Coroutine, Generator
+from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -13,28 +13,18 @@ from crawler.base.carrier.verbs import Carrier, CarrierError, CarrierRefusedErro
 from crawler.base.settings.load import SettingsError, settings_from
 from crawler.base.settings.parts import Settings
 from crawler.cluster.agreement import settings_of_crawl
-from crawler.inspect.explanation import Explanation
-from crawler.inspect.host_table import HostsAsked, Row, Table
 from crawler.job.metrics.crawl_history import CrawlHistory
 from crawler.job.metrics.events import Kind
 from crawler.service.commands import Command, Refusal, Refused, Result
 from crawler.service.engine_crawl import EngineCrawl, Report
 from crawler.service.job_survey import JobSurvey
-from crawler.service.source import Source
-from crawler.service.view import Unavailable
+from crawler.service.source import Source, only_statistics
 from crawler.service.view_answers import Encoded
 
 T = TypeVar("T")
 
 _PATIENCE = 10.0  # timeout in seconds for one call
 _ONLY_LOOKS = Refused(Refusal.NOT_NOW, "a crawl is read-only through its engine: control it on its machines")
-
-
-def _in_store() -> Unavailable:
-    return Unavailable(
-        "An engine has only the statistics of a crawl: give its store to crawler hosts, explain, tail or report, as in "
-        "crawler hosts s3://BUCKET/PREFIX."
-    )
 
 
 class EngineSource(Source):
@@ -105,21 +95,6 @@ class EngineSource(Source):
         except (CarrierRefusedError, SettingsError):
             return Settings()
 
-    def hosts(self, asked: HostsAsked) -> Table:
-        raise _in_store()
-
-    def all_hosts(self) -> Generator[list[Row]]:
-        raise _in_store()
-
-    def host(self, name: str) -> dict[str, Any] | None:
-        raise _in_store()
-
-    def changes(self, since: str, limit: int) -> list[bytes] | None:
-        raise _in_store()
-
-    def explain(self, text: str) -> Explanation:
-        raise _in_store()
-
     def survey(self) -> JobSurvey:
         """Return a survey without records."""
         return _NoRecords(self.directory, lambda: None)
@@ -140,7 +115,7 @@ class EngineSource(Source):
 
 class _NoRecords(JobSurvey):
     async def answer(self) -> Encoded:
-        raise _in_store()
+        raise only_statistics()
 
 
 def gone_text(told: Report, now: float) -> str:

@@ -152,10 +152,8 @@ def rendered_words(record: Mapping[str, Any], when: str) -> str:
     if NOT_RENDERED in (record["error"] or ""):
         return "no, see its error"
     signs = ", ".join(record.get("needs_scripts") or ())
-    if signs and when == "never":
-        why = f"it seems to need scripts ({signs})"
-    elif when == "never":
-        why = ""
+    if when == "never":
+        why = signs and f"it seems to need scripts ({signs})"
     elif record["outcome"] != "fetched":
         why = f"it is {record['outcome']}"
     elif not 200 <= record["status"] < 300:

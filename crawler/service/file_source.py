@@ -56,10 +56,10 @@ class Reading(Struct, frozen=True):
     live: Live | None
     stats: dict[str, Any]
     at: float  # end of the read, in seconds since 1970; ages in ``stats`` are relative to it
-    mark: Mark = ()  # of the job's files at the start of the read
+    mark: Mark  # of the job's files at the start of the read
 
 
-def mark_of(directory: Path) -> Mark:
+def _mark_of(directory: Path) -> Mark:
     """Return a value that differs after every command that changed the job, and when a crawl starts. Raises OSError."""
     return (lock_holder(directory), *(_written(directory / name) for name in (IDENTITY, RUN, HISTORY, PAGES)))
 
@@ -114,18 +114,12 @@ class FileSource(Source):
 class JobSource(FileSource):
     """The job in a directory."""
 
-    def __init__(
-        self,
-        directory: Path,
-        clock: Callable[[], float],
-        history: CrawlHistory | None = None,
-        reading: Reading | None = None,
-    ) -> None:
-        """``history`` and ``reading`` are given if known already. Raises the exceptions of ``job_stats``."""
+    def __init__(self, directory: Path, clock: Callable[[], float]) -> None:
+        """Raises the exceptions of ``job_stats``."""
         read_identity(directory)
-        super().__init__(directory, clock, history or load_history(directory, clock(), tells=False))
+        super().__init__(directory, clock, load_history(directory, clock(), tells=False))
         self._reading: Reading | None = None
-        self.take(reading or self.read())
+        self.take(self.read())
 
     @property
     def reading(self) -> Reading:
@@ -148,7 +142,7 @@ class JobSource(FileSource):
     def read(self) -> Reading:
         """Read the job's statistics. The last reading is reused if no crawl runs now or ran then, and the files
         show that no crawl or repair took place in between."""
-        before, mark = self._reading, mark_of(self.directory)
+        before, mark = self._reading, _mark_of(self.directory)
         live = read_live(self.directory)
         if live is not None:
             return Reading(live, dict(live.stats), self.clock(), mark)

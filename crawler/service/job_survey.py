@@ -21,7 +21,7 @@ from crawler.inspect.survey_reader import FinalRecords, SurveyReader
 from crawler.job.directory import JobError
 from crawler.job.stored_errors import DAMAGE
 from crawler.service.job_seeds import JobSeeds
-from crawler.service.own_share import Reused
+from crawler.service.reused import Reused
 from crawler.service.view import fault_text, unreadable
 from crawler.service.view_answers import Encoded, encoded
 

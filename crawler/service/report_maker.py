@@ -10,7 +10,7 @@ import tempfile
 from pathlib import Path
 
 from crawler.base.same_program import words_of
-from crawler.service.own_share import Reused
+from crawler.service.reused import Reused
 from crawler.service.view import Unavailable, Unreadable
 
 TIMEOUT = 600.0  # seconds; a million records take less than two minutes

@@ -43,7 +43,6 @@ from crawler.service.status_reporter import StatusReporter, View
 from crawler.web.fetch import Fetcher
 
 if TYPE_CHECKING:  # see ``_shown``
-    from crawler.service.kept_open import KeptOpen
     from crawler.service.shown_run import ShownRun
 
 
@@ -51,8 +50,8 @@ class RunOptions(Struct, frozen=True):
     """``finite``: the seeds end, so all are read even if a limit is reached first. ``check`` may refuse a job to be
     resumed. ``records_to`` is a descriptor to which records are copied; the run ends if its reader closes it. ``code``
     is the user's. ``begun`` is called with the run before it does anything. ``signals``: ending signals stop the run
-    instead of being left to the caller. ``opening`` is called with the link to the dashboard. ``kept_open``
-    takes over the dashboard when the job is closed, unless the run failed or a signal ended it."""
+    instead of being left to the caller. ``opening`` is called with the link to the dashboard. ``keeps_open``:
+    another server at the dashboard's address follows, unless the run failed or a signal ended it."""
 
     finite: bool = True
     check: Callable[[Job], None] | None = None
@@ -61,7 +60,7 @@ class RunOptions(Struct, frozen=True):
     begun: Callable[[Run], None] = lambda _: None
     signals: bool = True
     opening: Callable[[str], object] | None = None
-    kept_open: KeptOpen | None = None
+    keeps_open: bool = False
 
 
 _USUAL = RunOptions()
@@ -87,7 +86,7 @@ async def run_crawl(
     shown = _shown(facade, settings, access)
     async with (
         facade.notices.delivering(),
-        contextlib.nullcontext() if shown is None else shown.served(options.kept_open) as address,
+        contextlib.nullcontext() if shown is None else shown.served(options.keeps_open) as address,
         _open_job(settings, clock, facade, shown) as (job, holding),
         shared.fetcher as fetcher,
     ):
@@ -129,7 +128,7 @@ async def run_crawl(
             finally:
                 if bucket is not None:
                     await bucket.leave(0, whole=run.life.state is State.ENDED)
-    return replace(result, before=before)
+    return replace(result, before=before, address=address, signalled=facade.signalled)
 
 
 async def _keep_up(bucket: Keeping) -> None:

@@ -72,10 +72,6 @@ class SurveyApi:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="download")
         self._under_way = 0
 
-    def show(self, view: View) -> None:
-        """Answer from ``view``, another view of the same job, from now on."""
-        self._view = view
-
     def routes(self) -> list[web.RouteDef]:
         return [
             web.get("/api/job", self._job),

@@ -108,7 +108,7 @@ def test_a_crawl_in_partitions_from_before_too(command: str, tmp_path: Path) -> 
 @pytest.mark.parametrize("command", ["crawl", "stats", "verify", "repair"])
 def test_any_other_number_is_refused_too(number: int, command: str, tmp_path: Path) -> None:
     job = foreign_job(tmp_path / "job", identity.MAGIC, number)
-    check_refused(job, command, f"format version {number}; this program, crawler {__version__}, opens version 2,")
+    check_refused(job, command, f"format version {number}; this program, crawler {__version__}, opens version 3,")
 
 
 def test_another_number_of_a_crawl_in_partitions_is_refused_too(tmp_path: Path) -> None:
@@ -165,7 +165,7 @@ def test_a_job_whose_store_says_that_another_version_made_it_is_not_repaired(tmp
 
 
 # What a job of the format stores. When it no longer holds, what is stored has changed: raise the number, here too.
-FORMAT = 2
+FORMAT = 3
 STORED: dict[str, object] = {
     "families": (
         "admitted asides content done due hosts inlet ledger left_out meta outbox pages payloads pending "
@@ -174,13 +174,16 @@ STORED: dict[str, object] = {
     "shaping": ("canonical.rules crawl.order seen.capacity seen.fpp seen.hash seen.kind seen.layout seen.ledger"),
     "versions": {"generation": 2, "segment": 1, "inbox": 1, "run": 1},
     "encoded": {
-        "entry": "00000000000100000000000000687474703a2f2f682e746573742f0a",
-        "host": "03000000000000ff" + "00" * 38 + "f0bf" + "00" * 46 + "f0bf02" + "00" * 27,
-        "done": "0394a766657463686564ccc890c41c00000000000100000000000000687474703a2f2f682e746573742f0a",
+        "entry": "98ae687474703a2f2f682e746573742f01c0c200000000",
+        "host": (
+            "9204969bcb0000000000000000cb000000000000000000c0c0cb000000000000000000c0c2c2c299"
+            "000000cb0000000000000000c0cb00000000000000000000000000c40102c2"
+        ),
+        "done": "0394a766657463686564ccc890c41798ae687474703a2f2f682e746573742f01c0c200000000",
         "page": (
-            "0102000000010000000000000000004e400000000000000000000000000000144000000000000000"
-            "00000000000000000000000000000000000000f03f00000000000000400000000000000000000002"
-            "000000000100000000000000687474703a2f2f682e746573742f0a"
+            "92029ddc0012ae687474703a2f2f682e746573742f01c0c200000000cb0000000000000000c3c200"
+            "c2000000c400c00201cb404e000000000000c0cb4014000000000000c0c0c092cb3ff00000000000"
+            "00cb40000000000000000000cb0000000000000000"
         ),
         "counters": f"01dc003c{0:014x}9098{0:026x}8080{0:018x}8080{0:046x}8080{0:016x}",
         "ledger": "01" + "00" * 24,

@@ -313,7 +313,7 @@ def _hosts_elsewhere(partition: Partition, placement: Placement) -> Iterator[Fin
             for key, value in page:
                 name, host = host_name(key), stored_host(value)
                 owner = placement.of_host(name)
-                if owner != partition.number and (host.size or host.fetched or host.failed):
+                if owner != partition.number and (host.size or host.tally.fetched or host.tally.failed):
                     yield Finding(Kind.HOST_ELSEWHERE, STORE, {"host": name, "owner": owner}, Family.HOSTS, key)
 
 

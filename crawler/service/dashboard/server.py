@@ -55,6 +55,7 @@ class LiveServer:
         self._interval = settings.interval
         self.server = HttpServer(access, routes, limits or Limits())
         self.ticking: asyncio.Task[None] | None = None
+        self.ends = True  # False if another server at this address follows, to which the listeners connect again
 
     async def start(self) -> str:
         """Bind, and return the URL to open (without the token). Raises OSError if it cannot bind."""
@@ -69,7 +70,8 @@ class LiveServer:
         return f"http://{shown}:{listening.getsockname()[1]}/"
 
     async def stop(self) -> None:
-        """Send the final statistics to all listeners and stop. Raises the exception of ``stats``, if it failed."""
+        """Stop; if it ``ends``, send the final statistics to all listeners first. Raises the exception of ``stats``, if
+        it failed."""
         if self.ticking is None:
             return
         ticking, self.ticking = self.ticking, None
@@ -77,7 +79,8 @@ class LiveServer:
         try:
             with suppress(asyncio.CancelledError):
                 await ticking
-            self._shown.end()
+            if self.ends:
+                self._shown.end()
         finally:
             await self.server.stop()
 

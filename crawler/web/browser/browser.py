@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from pathlib import Path
 
 from crawler.base.settings.parts import BrowserSettings
 from crawler.web.browser.engines import LIGHTPANDA, Engine, EngineFault, find_engine
 from crawler.web.browser.lightpanda import LightpandaProcess
-from crawler.web.browser.pipe import BrowserGone, CallFailed, Listener, Params, Pipe
+from crawler.web.browser.pipe import BrowserGone, CallFailed, Params, Pipe
 from crawler.web.browser.process import BrowserProcess
 from crawler.web.browser.rendered import Answer, Ask, Budget, NotRendered, Rendered
 from crawler.web.browser.tab import Tab
 
 PAGES_MOST = 500  # pages per process; memory leaks are small, and a start costs as much as a few pages
 START_WAIT = 30.0  # seconds
+ATTACH = {"autoAttach": True, "waitForDebuggerOnStart": True, "flatten": True}  # new targets wait until they are set up
 
 
 class Browser:
@@ -49,7 +51,10 @@ class Browser:
         pipe, context = process.pipe, ""
         try:
             async with asyncio.timeout(START_WAIT):
-                pipe = await process.opened(self._listener)
+                pipe = await process.connected()
+                if "" not in pipe.listeners:
+                    pipe.listeners[""] = partial(self._event, pipe)
+                    await pipe.call("Target.setAutoAttach", ATTACH)
                 made = await pipe.call("Target.createBrowserContext", {"disposeOnDetach": True})
             context = made["browserContextId"]
             pipe.send("Browser.setDownloadBehavior", {"behavior": "deny", "browserContextId": context})
@@ -87,9 +92,6 @@ class Browser:
             kind = LightpandaProcess if self._engine.name == LIGHTPANDA else BrowserProcess
             self._process = await kind.start(self._engine, self._user_agent, self._directory, self._settings)
             return self._process
-
-    def _listener(self, pipe: Pipe) -> Listener:
-        return lambda method, params: self._event(pipe, method, params)
 
     def _event(self, pipe: Pipe, method: str, params: Params) -> None:
         if method == "Target.attachedToTarget":

@@ -22,8 +22,8 @@ from msgspec.structs import replace
 
 from crawler.base.settings.parts import BrowserSettings
 from crawler.web.browser.engines import NO_NETWORK
-from crawler.web.browser.pipe import BrowserGone, Listener, Params, Pipe
-from crawler.web.browser.process import LAUNCH, BrowserProcess, attach
+from crawler.web.browser.pipe import BrowserGone, Params, Pipe
+from crawler.web.browser.process import LAUNCH, BrowserProcess
 from crawler.web.browser.rendered import (
     Answer,
     Ask,
@@ -72,7 +72,7 @@ class Connection(Pipe):
         except asyncio.CancelledError:
             self.close()
             raise
-        if self._ended:
+        if self.gone.done():
             raise BrowserGone
         return self
 
@@ -113,12 +113,9 @@ class LightpandaProcess(BrowserProcess):
     def switches(cls, user_agent: str, profile: Path, settings: BrowserSettings) -> list[str]:
         return [*_SWITCHES.split(), "--user-agent", user_agent]
 
-    async def opened(self, listener: Callable[[Pipe], Listener]) -> Pipe:
+    async def connected(self) -> Pipe:
         # The path of a Unix socket has a limited length, so use a short one through the process's directory.
-        pipe = await Connection.open(f"/proc/{self.pid}/cwd/{_SOCKET}", lambda: self.worn)
-        pipe.listeners[""] = listener(pipe)
-        await attach(pipe)
-        return pipe
+        return await Connection.open(f"/proc/{self.pid}/cwd/{_SOCKET}", lambda: self.worn)
 
     def tab(self, pipe: Pipe, context: str, href: str, answer: Answer, ask: Ask, budget: Budget) -> Tab:
         tab = LightpandaTab(pipe, context, href, answer, ask, budget)

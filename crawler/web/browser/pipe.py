@@ -24,15 +24,14 @@ class CallFailed(Exception):
 
 
 class Pipe(asyncio.Protocol):
-    """The connection of one browser. The callbacks in ``when_gone`` are called once when it ends."""
+    """The connection of one browser. ``gone`` is done when it has ended."""
 
     def __init__(self) -> None:
         self.listeners: dict[str, Listener] = {}  # by session; "" is the browser itself
-        self.when_gone: list[Callable[[], None]] = []
+        self.gone: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._calls: dict[int, asyncio.Future[Params]] = {}
         self._number = 0
         self._partial: list[bytes] = []
-        self._ended = False
         self._reads: asyncio.BaseTransport
         self._writes: asyncio.WriteTransport
 
@@ -53,7 +52,7 @@ class Pipe(asyncio.Protocol):
         """Send a command and wait for its result."""
         reply: asyncio.Future[Params] = asyncio.get_running_loop().create_future()
         number = self.send(method, params, session)
-        if self._ended:
+        if self.gone.done():
             raise BrowserGone
         self._calls[number] = reply
         try:
@@ -66,7 +65,7 @@ class Pipe(asyncio.Protocol):
         self._number += 1
         of_session = {"sessionId": session} if session else {}
         message = {"id": self._number, "method": method, "params": params or {}, **of_session}
-        if not self._ended:
+        if not self.gone.done():
             self._write(json.dumps(message))
         return self._number
 
@@ -97,9 +96,8 @@ class Pipe(asyncio.Protocol):
             reply.set_result(message["result"])
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._ended = True
+        if not self.gone.done():
+            self.gone.set_result(None)
         for reply in self._calls.values():
             if not reply.done():
                 reply.set_exception(BrowserGone())
-        while self.when_gone:
-            self.when_gone.pop()()

@@ -15,13 +15,12 @@ import shutil
 import signal
 import sys
 import tempfile
-from collections.abc import Callable
 from pathlib import Path
 from typing import Self
 
 from crawler.base.settings.parts import BrowserSettings
 from crawler.web.browser.engines import Engine
-from crawler.web.browser.pipe import BrowserGone, Listener, Pipe
+from crawler.web.browser.pipe import BrowserGone, Pipe
 from crawler.web.browser.rendered import Answer, Ask, Budget
 from crawler.web.browser.tab import Tab
 
@@ -80,7 +79,7 @@ class BrowserProcess:
         self.pipe = pipe
         self._process, self._files = process, files
         self._watch = asyncio.create_task(self._watch_memory())
-        pipe.when_gone.append(self.kill)
+        pipe.gone.add_done_callback(lambda _: self.kill())
 
     @classmethod
     async def start(cls, engine: Engine, user_agent: str, directory: Path, settings: BrowserSettings) -> Self:
@@ -122,12 +121,8 @@ class BrowserProcess:
     def pid(self) -> int:
         return self._process.pid
 
-    async def opened(self, listener: Callable[[Pipe], Listener]) -> Pipe:
-        """Return the connection that controls a page, attached to its new targets. Creates its ``listener`` only
-        once."""
-        if "" not in self.pipe.listeners:
-            self.pipe.listeners[""] = listener(self.pipe)
-            await attach(self.pipe)
+    async def connected(self) -> Pipe:
+        """Return the connection that controls a page."""
         return self.pipe
 
     def release(self, pipe: Pipe) -> None:
@@ -167,11 +162,6 @@ class BrowserProcess:
         await self._process.wait()
         self.pipe.close()
         await asyncio.to_thread(self._files.close)
-
-
-async def attach(pipe: Pipe) -> None:
-    """Make new targets of a connection wait until they are set up."""
-    await pipe.call("Target.setAutoAttach", {"autoAttach": True, "waitForDebuggerOnStart": True, "flatten": True})
 
 
 def _own_memory(pid: int) -> int:

@@ -46,7 +46,7 @@ FRAMES_MOST = 40  # maximum number of frames to wait for
 OPEN_WAIT = 5.0  # minimum seconds for opening a page
 LAST_WAIT = 5.0  # seconds to get the document ...
 CUT_WAIT = 3.0  # ... and to get it after a cut
-WORKER_STEPS = 6  # frames to wait for messages of a worker after an answer
+WORKER_WAIT = 0.1  # seconds that an answer to a worker counts as pending, for its next message or request
 LOOK = 5.0  # seconds between checks of a page that waits for answers
 ROUTES_MOST = 100
 REFUSED_MOST = 1_000  # refused requests; beyond this the page is cut
@@ -81,7 +81,6 @@ class _Took(Struct):
     since: float | None = None
     requests: int = 0
     bytes: int = 0
-    of_workers: int = 0  # answered requests of workers
     refused: list[Refused] = []
     failed: bool = False  # a script, data or a frame
     short: bool = False  # True if the HTML was cut
@@ -120,7 +119,7 @@ class Tab:
         """Render the page. Raises the errors of ``ask``, and ``BrowserGone``. A hanging renderer ends with its
         context."""
         cut = None
-        self._pipe.when_gone.append(self._gone)
+        self._pipe.gone.add_done_callback(self._gone)
         try:
             try:
                 async with asyncio.timeout(max(self._budget.seconds, OPEN_WAIT)):
@@ -151,8 +150,7 @@ class Tab:
             for task in self._asks:
                 task.cancel()
             await asyncio.gather(*self._asks, return_exceptions=True)
-            with contextlib.suppress(ValueError):
-                self._pipe.when_gone.remove(self._gone)
+            self._pipe.gone.remove_done_callback(self._gone)
             for session in self._sessions:
                 self._pipe.listeners.pop(session, None)
         if not self._place.url.startswith(("http:", "https:")):
@@ -212,7 +210,7 @@ class Tab:
 
     async def _run_timers(self, milliseconds: float) -> None:
         # The clock of the page stops while it waits for an answer, and otherwise jumps to the next timer.
-        self._expired, of_workers = False, self._took.of_workers
+        self._expired = False
         self._send(
             "Emulation.setVirtualTimePolicy",
             {
@@ -223,14 +221,6 @@ class Tab:
         )
         while self._asks or not self._expired:
             await self._woken()
-        await self._hear_workers(of_workers)
-
-    async def _hear_workers(self, before: int) -> None:
-        """Workers run in real time: after an answer, give them time to post results and to make more requests."""
-        while before != (before := self._took.of_workers):
-            for _ in range(WORKER_STEPS):
-                await asyncio.sleep(FRAME / 1000)
-                await self._run_timers(FRAME)
 
     async def _woken(self) -> None:
         """Wait for an event, within the page's time limit."""
@@ -296,7 +286,7 @@ class Tab:
         self._fault = self._fault or fault
         self._wake.set()
 
-    def _gone(self) -> None:
+    def _gone(self, _: asyncio.Future[None]) -> None:
         self.lose(BrowserGone())
 
     def attached(self, session: str, info: Params) -> None:
@@ -392,7 +382,8 @@ class Tab:
         else:
             self._took.failed |= request.kind in NEEDED
             self._fail(session, number, "Failed")
-        self._took.of_workers += self._sessions[session].endswith("worker")
+        if self._sessions[session].endswith("worker"):
+            await asyncio.sleep(WORKER_WAIT)  # workers run in real time
 
     async def _cookies(self, request: SubRequest) -> str:
         found = await self._call("Network.getCookies", {"urls": [request.url]})

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 import msgspec
@@ -18,7 +18,7 @@ from msgspec.structs import replace
 
 from crawler.base.kv import Family, Reader
 from crawler.url.consent.statements import PathStatements, Stated, stricter
-from crawler.url.consent.terms import Terms, terms_statements
+from crawler.url.consent.terms import RSL_FILE, TDM_FILE, Terms, terms_statements
 from crawler.url.robots.parse import (
     DISALLOW_ALL,
     RobotsRecordError,
@@ -92,7 +92,8 @@ class Robots(Struct, frozen=True):
 
     ``copy_of``: the last request failed, and the rules are those of the copy fetched at that time, which was needed
     before if it ``stands_in``. ``also``: the rules of that copy, if the last answer lacks its end. ``terms``: the rules
-    of files with terms that were requested. ``statements`` of consent: by all these files."""
+    of files with terms that were requested. ``statements`` of consent: by robots.txt and the host's files with terms;
+    ``licenses``: by licenses that pages named, by URL."""
 
     rules: RobotsRules
     status: int | None
@@ -102,12 +103,14 @@ class Robots(Struct, frozen=True):
     also: RobotsRules | None = None
     terms: Terms = {}
     statements: tuple[PathStatements, ...] = ()
+    licenses: Mapping[str, PathStatements] = {}
     stands_in: bool = False
 
     @property
     def size(self) -> int:
         """The approximate size of the parsed rules in bytes."""
-        return sum(each.size for each in (self.rules, self.also, *self.statements) if each is not None) + _ENTRY
+        parts = (self.rules, self.also, *self.statements, *self.licenses.values())
+        return sum(each.size for each in parts if each is not None) + _ENTRY
 
     def stated(self, href: str) -> tuple[Stated, str | None] | None:
         """Return what is stated of uses of a URL, and the URL of its terms; None if the host states nothing."""
@@ -264,9 +267,10 @@ class RobotsCache:
         record = _read(stored)
         robots = self._rules(record)
         own, also = robots.rules.statements, None if robots.also is None else robots.also.statements
-        stating = (own, also, terms_statements(record.terms) if record.terms else None)
-        statements = tuple(each for each in stating if each is not None)
-        return replace(robots, terms=record.terms, statements=statements)
+        files = {kind: rules for kind, rules in record.terms.items() if kind in (TDM_FILE, RSL_FILE)}
+        statements = tuple(each for each in (own, also, terms_statements(files) if files else None) if each is not None)
+        named = {url: terms_statements({RSL_FILE: record.terms[url]}) for url in record.terms if url not in files}
+        return replace(robots, terms=record.terms, statements=statements, licenses=named)
 
     def _rules(self, record: _Record) -> Robots:
         copy, at, failure = record.copy, record.asked_at, record.failure

@@ -364,4 +364,4 @@ def parse_places(text: str) -> dict[int, Cursor]:
             f"{text!r} is not a cursor of a crawl of partitions: give the cursor of one of its records, or 0 "
             "for the start"
         ) from error
-    return {number: Cursor(0, int.from_bytes(end), mark.hex()) for number, end, mark in places}
+    return {number: Cursor(int.from_bytes(end), mark.hex()) for number, end, mark in places}

@@ -107,7 +107,9 @@ class RunView:
             return None
         read = functools.partial(host_page, run.job.store, self._sites, host)
         row = await self._in_thread(read)
-        return row | {"recent": await self._look(recent(run.job.directory / PAGES, run.job.files.output.end, name))}
+        return row | {
+            "recent": await self._look(recent(run.job.directory / PAGES, run.job.files.outputs.pages.end, name))
+        }
 
     async def explain(self, text: str) -> Explanation:
         run = self._running()

@@ -19,7 +19,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import BinaryIO
 
-from crawler.base.named_stream import naming
+from crawler.base.named_stream import Naming
 
 log = logging.getLogger("crawler")
 
@@ -199,7 +199,7 @@ class DiskFile:
     def pread(self, size: int, offset: int) -> bytes:
         """Read up to ``size`` bytes; fewer only at the end of the file."""
         pieces: list[bytes] = []
-        with naming(self._name):
+        with Naming(self._name):
             while size > 0 and (piece := os.pread(self._fd, size, offset)):
                 pieces.append(piece)
                 size -= len(piece)
@@ -208,7 +208,7 @@ class DiskFile:
 
     def pwrite(self, data: bytes, offset: int) -> None:
         """Write all of ``data``, or raise. Bytes written before the error stay."""
-        with naming(self._name):
+        with Naming(self._name):
             self._set_appending(False)
             written = os.pwrite(self._fd, data, offset)
             while written < len(data):
@@ -216,7 +216,7 @@ class DiskFile:
 
     def append(self, data: bytes) -> int:
         """Write all of ``data`` at the current end of the file, or raise. Returns the new end."""
-        with naming(self._name):
+        with Naming(self._name):
             self._set_appending(True)
             written = os.write(self._fd, data)
             while written < len(data):
@@ -230,7 +230,7 @@ class DiskFile:
             self._appends = appends
 
     def truncate(self, size: int) -> None:
-        with naming(self._name):
+        with Naming(self._name):
             os.ftruncate(self._fd, size)
 
     def place(self, path: Path) -> Place:
@@ -254,7 +254,7 @@ class DiskFile:
 
     def sync(self) -> None:
         """Make the file's bytes durable (fsync)."""
-        with naming(self._name):
+        with Naming(self._name):
             os.fsync(self._fd)
 
     def close(self) -> None:
@@ -325,7 +325,7 @@ class RealDisk:
 def _sync(path: Path, flags: int) -> None:
     fd = os.open(path, flags | os.O_CLOEXEC)
     try:
-        with naming(str(path)):
+        with Naming(str(path)):
             os.fsync(fd)
     finally:
         os.close(fd)

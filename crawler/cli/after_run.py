@@ -18,7 +18,7 @@ from crawler.base.settings.parts import Settings
 from crawler.cli.exit_codes import Exit
 from crawler.cli.export import export_parquet, export_wacz
 from crawler.inspect.export.beside import ExportError, SourceError
-from crawler.inspect.export.parquet import check_place
+from crawler.inspect.export.tables import check_place
 from crawler.inspect.export.web_archive import ARCHIVE, package_place
 from crawler.job.directory import JobError
 from crawler.job.stored_errors import DAMAGE

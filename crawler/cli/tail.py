@@ -18,7 +18,7 @@ from crawler.inspect.record_stream import once_known
 from crawler.job.output.changes import Change
 from crawler.job.records import Outcome
 
-_OF_REFUSED = ("url", "status", "outcome", "fetched_at", "consent", "consent_by", "visit")
+_OF_REFUSED = ("url", "status", "outcome", "fetched_at", "consent", "consent_by", "visit", "cursor")
 _POLL = 0.25  # seconds between two checks of the job
 
 
@@ -74,7 +74,4 @@ def _usable(lines: Iterable[bytes], allowed: Collection[str]) -> Iterator[bytes]
             yield line
         elif "change" in record:
             kept = {name: record[name] for name in _OF_REFUSED if name in record}
-            yield (
-                json.dumps(kept | {"change": Change.DELETE, "cursor": record["cursor"]}, separators=(",", ":")).encode()
-                + b"\n"
-            )
+            yield json.dumps(kept | {"change": Change.DELETE}, separators=(",", ":")).encode() + b"\n"

@@ -8,7 +8,7 @@ import json
 from crawler.cli.damaged_job import guarded
 from crawler.cli.exit_codes import Exit
 from crawler.cli.subject import add_subject
-from crawler.inspect.integrity.crawl_verifier import verify_crawl
+from crawler.inspect.integrity.verifier import verify_crawl
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:

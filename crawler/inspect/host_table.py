@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from crawler.base.kv import Family, Reader
 from crawler.base.settings.sites import Sites
-from crawler.frontier.host import host_name, pages_of, stored_host
+from crawler.frontier.host import host_name, stored_host
 from crawler.frontier.host_keys import NO_HOLD, KeyHold
 from crawler.frontier.host_status import HostRow, HostState, describe
 from crawler.inspect.hosts_now import HostsNow
@@ -199,31 +199,26 @@ def _order(descending: bool) -> Callable[[Any], Any]:
 # -- sort values of hosts that have no row yet, from their stored records: a row costs ten times as much ---------------
 
 
-def _latency(name: str, value: bytes) -> float | None:
-    latency = stored_host(value).latency
-    return None if latency < 0 else latency
-
-
 def _failed(name: str, value: bytes) -> Any:
-    host = stored_host(value)
-    return UNTOLD if host.error_count else (host.failed, 0)
+    tally = stored_host(value).tally
+    return UNTOLD if tally.errors else (tally.failed, 0)
 
 
 def _share(name: str, value: bytes) -> float | None:
     host = stored_host(value)
-    return share(host.fetched, host.failed, host.size)
+    return share(host.tally.fetched, host.tally.failed, host.size)
 
 
 _OF_RECORD: dict[str, Callable[[str, bytes], Any]] = {
     "work": lambda name, value: (False, stored_host(value).size),
     "host": lambda name, value: name,
     "share": _share,
-    "latency_seconds": _latency,
+    "latency_seconds": lambda name, value: stored_host(value).politeness.latency,
     "pending": lambda name, value: stored_host(value).size,
-    "fetched": lambda name, value: stored_host(value).fetched,
+    "fetched": lambda name, value: stored_host(value).tally.fetched,
     "failed": _failed,
-    "needs_scripts": lambda name, value: pages_of(value)[1],
-    "errors": lambda name, value: UNTOLD if stored_host(value).error_count else 0,
+    "needs_scripts": lambda name, value: stored_host(value).tally.scripted,
+    "errors": lambda name, value: UNTOLD if stored_host(value).tally.errors else 0,
 }
 
 

@@ -8,7 +8,6 @@ output and journal). If no crawl is running, the journal has this offset.
 
 from __future__ import annotations
 
-import itertools
 import os
 import time
 from collections.abc import Callable, Collection, Iterator
@@ -22,9 +21,9 @@ from crawler.job.directory import PAGES, JobError
 from crawler.job.identity import read_identity
 from crawler.job.job_lock import lock_holder
 from crawler.job.live_status import read_live
-from crawler.job.output import Record, lines_of, record_of
+from crawler.job.output import Record, record_of
 from crawler.job.output.changes import Cursor, with_change
-from crawler.job.output.record_text import has_text, open_text, path_at, segments_of
+from crawler.job.output.record_text import open_text, path_at, segments_of
 from crawler.job.output.reverse_reader import decoded, line_before, lines_backwards
 from crawler.job.records import JournalError, decode_done
 from crawler.job.recovery import stored_end
@@ -35,12 +34,25 @@ _BUSY = 10.0  # seconds to wait for a job in use to report how far its records a
 _POLL = 0.1  # seconds between two checks
 
 
+class ReplacedError(JobError):
+    """The file of records was replaced or truncated since it was last read."""
+
+
 class Tail:
     """The records of the job in ``directory``, from offset ``at`` on, with one of these ``outcomes``, or all if none is
     given. Raises JobError if there is no job, and the exceptions of ``open_job``."""
 
-    def __init__(self, directory: Path, outcomes: Collection[str] = (), at: int = 0) -> None:
-        read_identity(directory)
+    def __init__(
+        self,
+        directory: Path,
+        outcomes: Collection[str] = (),
+        at: int = 0,
+        end: Callable[[], int | None] | None = None,
+    ) -> None:
+        """``end`` returns how far the records are final, None if not known yet; by default, the job is asked."""
+        if end is None:
+            read_identity(directory)
+        self._end = end
         self._directory = directory
         self._path = directory / PAGES
         self._wanted = [f'"outcome":"{outcome}"'.encode("ascii") for outcome in outcomes]
@@ -95,15 +107,16 @@ class Tail:
         for offset, line in self.placed():
             yield with_change(line, decoded(offset, line, PAGES), offset + len(line))
 
-    def placed(self) -> Iterator[tuple[int, bytes]]:
-        """Yield the same records as ``more``, each with its offset."""
-        end = self.end()
-        if end is None or not has_text(self._path):
+    def placed(self, most: int | None = None) -> Iterator[tuple[int, bytes]]:
+        """Yield the same records as ``more``, each with its offset; those that start in the next ``most`` bytes, if
+        given."""
+        end, begin = self.end(), self._at
+        if end is None or end == begin == 0:
             return
         with open_text(self._path, whole=True) as stream:
             self._check_same(self._path.stat(), end)
             stream.seek(self._at)
-            while self._at < end:
+            while self._at < end and (most is None or self._at < begin + most):
                 line = stream.readline()
                 if self._at + len(line) > end or not line.endswith(b"\n"):
                     raise JobError(f"{self._path}: offset {self._at}: no record ends at {end}; run `crawler verify`")
@@ -113,6 +126,8 @@ class Tail:
 
     def end(self) -> int | None:
         """Return how far records are final; None if not known yet."""
+        if self._end is not None:
+            return self._end()
         live = read_live(self._directory)
         if live is not None:
             self._idle_end = None
@@ -137,7 +152,7 @@ class Tail:
     def _check_same(self, now: os.stat_result, end: int) -> None:
         file = (now.st_dev, now.st_ino)
         if (self._file is not None and self._file != file) or self._at > end:
-            raise JobError(
+            raise ReplacedError(
                 f"{self._path} was replaced, or truncated before a record already shown (by a repair?): start again"
             )
         self._file = file
@@ -168,13 +183,12 @@ def journalled_end(store: Reader) -> int:
     return (stored_end(store) or 0) if last is None else decode_done(last).positions[0].end
 
 
-def changes_up_to(path: Path, end: int, since: str, limit: int) -> list[bytes]:
-    """Return at most ``limit`` records after a cursor and before offset ``end``, each with its change and the cursor
-    after it. Raises CursorError, JournalError, OSError."""
-    cursor = Cursor.parse(since)
-    cursor.check(end, partial(line_before, path))
-    lines = itertools.islice(lines_of(path, end, cursor.end), limit)
-    return [with_change(line, decoded(offset, line, PAGES), offset + len(line)) for offset, line in lines]
+def checked(line: bytes, offset: int) -> Record:
+    """Return the record of a line, at an offset. Raises JournalError."""
+    record = record_of(line)
+    if record is None:
+        raise JournalError(f"{PAGES}: offset {offset}: not a record; run `crawler verify`")
+    return record
 
 
 # -- for a single complete read ---------------------------------------------------------------------------------------

@@ -39,8 +39,8 @@ from crawler.job.left_out import OwnRules
 from crawler.job.output import lines_of
 from crawler.job.output.finished import Choice, select
 from crawler.job.platform import Platform
-from crawler.job.reclass import Reclassing
 from crawler.job.records import Outcome, PageRecord, count_outside
+from crawler.job.requeue import Reclassing
 from crawler.job.run_settings import write_run
 from crawler.job.verdict import Draft, Throttled
 from crawler.url.scope.boundary import Boundary, Outside

@@ -22,7 +22,7 @@ from crawler.frontier.entry import queue_of
 from crawler.inspect.explanation import CrawlNow, Explanation, Known, explain, explain_seen
 from crawler.inspect.host_table import Chosen, HostsAsked, Row, Selection, Table, chosen_hosts, host_rows, told_by
 from crawler.inspect.hosts_now import HostsNow
-from crawler.inspect.record_stream import changes_up_to
+from crawler.inspect.record_stream import Tail
 from crawler.job.directory import PAGES
 from crawler.job.inbox import MOST_URLS, Answer, Inbox
 from crawler.job.output import lines_of
@@ -134,10 +134,16 @@ class RunView:
 
     async def changes(self, since: str, limit: int) -> list[bytes]:
         job = self._running().job
-        end = job.durable_end
+        end = job.promises.end
         if end is None:
             raise Unavailable(_NOT_DURABLE)
-        return await self._in_thread(functools.partial(changes_up_to, job.directory / PAGES, end, since, limit))
+
+        def read() -> list[bytes]:
+            tail = Tail(job.directory, end=lambda: end)
+            tail.resume(since)
+            return list(itertools.islice(tail.changes(), limit))
+
+        return await self._in_thread(read)
 
     async def perform(self, command: Command) -> Result:
         return await self._perform(command)
@@ -156,7 +162,7 @@ class RunView:
 
     async def put_back(self, choice: Choice, priority: int | None = None) -> Answer:
         job = self._writing().job
-        if (end := job.durable_end) is None:
+        if (end := job.promises.end) is None:
             raise Unavailable(_NOT_DURABLE)
         canonicaliser = Canonicaliser(self._settings.canonical.rules)
         hrefs = [canonicaliser.canonicalise(url) for url in choice.hrefs]
@@ -236,9 +242,8 @@ class RunView:
 def crawl_now(run: Run) -> CrawlNow:
     """Return the state of a run that an explanation of a URL needs."""
     return CrawlNow(
-        dict(run.under_way),
-        dict(run.side_requests),
-        run.gauges.states.overlooked,
+        dict(run.visitor.under_way),
+        dict(run.visitor.side_requests),
         None if run.paused is None else pause_text(run.paused),
         run.slots,
         run.gauges.proxies.failing,

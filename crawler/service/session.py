@@ -107,7 +107,7 @@ async def run_crawl(
         facade.run = run = Run(job, settings, worker.context.with_code(options.code), seeds, finite=options.finite)
         reloading.parts = _parts(run, worker, fetcher, shown)
         spare_the_collector()
-        facade.begin("resumed" if job.files.resumed else "begun")
+        facade.begin("resumed" if job.files.resumed else "started")
         if view is not None:
             run.keeper.tell_notes(view.say)
             begins = [] if resumed else [f"crawling into {directory}: Ctrl-C stops it, another run resumes it"]
@@ -224,13 +224,13 @@ async def _drive(
     if shown is not None:
         beside.append(shown.survey.keep())
     if pipe is not None:
-        beside.append(pipe.keep(lambda: job.durable_end, lambda: run.stop(Stop.READER_LEFT)))
+        beside.append(pipe.keep(lambda: job.promises.end, lambda: run.stop(Stop.READER_LEFT)))
     try:
         async with background(*beside):
             try:
                 await drive_and_checkpoint(worker, run, facade.clock)
                 if pipe is not None:
-                    await pipe.copy(job.durable_end)
+                    await pipe.copy(job.promises.end)
                 if shown is not None:
                     await shown.survey.finish()
                 stats = run.stats()
@@ -247,7 +247,7 @@ async def _drive(
         reporter.take_away()
     assert run.life.reason is not None
     facade.notices.end(run.life.reason, stats)
-    return Result(run.life.reason, stats, None, job.counters.seeds_fetched, run.last_seed_error)
+    return Result(run.life.reason, stats, None, job.counters.seeds_fetched, run.visitor.last_seed_error)
 
 
 async def drive_and_checkpoint(worker: Worker, run: Run, clock: Callable[[], float]) -> None:

@@ -58,4 +58,4 @@ class ShownRun:
 
     def _durable_end(self) -> int | None:
         run = self._facade.run
-        return None if run is None else run.job.durable_end
+        return None if run is None else run.job.promises.end

@@ -17,8 +17,7 @@ from crawler.inspect.host_table import HostsAsked, Row, Table
 from crawler.job.directory import JobError
 from crawler.job.inbox import Answer
 from crawler.job.metrics.crawl_history import CrawlHistory
-from crawler.job.metrics.even_counts import EvenCounts
-from crawler.job.metrics.history import COUNTERS
+from crawler.job.metrics.history import COUNTERS, EvenCounts
 from crawler.job.output.changes import CursorError
 from crawler.job.stored_errors import DAMAGE
 from crawler.service.commands import Command, Result

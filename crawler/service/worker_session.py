@@ -33,7 +33,7 @@ from crawler.job.history_file import load_history
 from crawler.job.identity import check_shape, shaping_of
 from crawler.job.inbox import Inbox
 from crawler.job.metrics.events import Kind
-from crawler.job.shared_platform import SharedPlatform
+from crawler.job.platform import SharedPlatform
 from crawler.service.background import background, end_all
 from crawler.service.carrier_reports import CarrierReports
 from crawler.service.commands import Refusal, Refused, obey, performing
@@ -83,7 +83,7 @@ class Background:
         job = run.job
         history = load_history(job.directory, self._clock())
         job.events = history.events
-        history.events.add(self._clock(), Kind.RUN, "resumed" if job.files.resumed else "begun")
+        history.events.add(self._clock(), Kind.RUN, "resumed" if job.files.resumed else "started")
         reporter = StatusReporter(job.files, history, self._clock, None, None, self._interval)
         self._runs[number] = run
         self._begin(run)

@@ -29,11 +29,11 @@ from crawler.job.records import Outcome, PageRecord
 from crawler.job.verdict import Draft
 from crawler.service.session import drive_and_checkpoint
 from crawler.url.urls.canonicaliser import Canonical
-from crawler.web.fetch import SimulatedWeb
 from tests.driving import Driven
 from tests.durability.power import SETTINGS
 from tests.faulty_disk import Fault, FaultyDisk
 from tests.faulty_store import FaultyStore
+from tests.simulated_web import SimulatedWeb
 from tests.site import tree
 
 SITE = {f"http://h.test{path}": html for path, html in tree(40).items()}

@@ -118,12 +118,12 @@ def counted(value: bytes) -> Callable[[Path], None]:
 
 
 DAMAGES: dict[str, tuple[Callable[[Path], None], str, int]] = {
-    "a doubted URL gone": (one_of(Family.LEDGER, None), "doubt-count", 1),
-    "a doubted URL unreadable": (one_of(Family.LEDGER, b"?"), "doubt-damaged", 1),
-    "a doubted URL in another's row": (moved, "doubt-damaged", 1),
-    "a digest gone": (one_of(Family.SEEN, None), "ledger-digests", 0),
-    "the counts wrong": (counted(LedgerCounts(3, 0, 0).encode()), "doubt-count", 0),
-    "the counts unreadable": (counted(b"?"), "ledger-counts-damaged", 0),
+    "a doubted URL gone": (one_of(Family.LEDGER, None), "count-differs", 1),
+    "a doubted URL unreadable": (one_of(Family.LEDGER, b"?"), "row-damaged", 1),
+    "a doubted URL in another's row": (moved, "row-damaged", 1),
+    "a digest gone": (one_of(Family.SEEN, None), "digests-differ", 0),
+    "the counts wrong": (counted(LedgerCounts(3, 0, 0).encode()), "count-differs", 0),
+    "the counts unreadable": (counted(b"?"), "row-damaged", 0),
 }
 
 

@@ -17,11 +17,11 @@ from crawler.engine.lifecycle import Stop
 from crawler.job.checkpoint.envelope import EnvelopeError
 from crawler.job.inbox import INBOX, KEPT, Answer, Inbox, UrlBatch
 from crawler.job.job import Job
-from crawler.web.fetch import SimulatedWeb
 from tests.driving import Driven
 from tests.jobs import OPTIONS, PAGES, rows, stopped_job, verify
 from tests.laboratory import SETTINGS
 from tests.program import crawler, running, wait_until
+from tests.simulated_web import SimulatedWeb
 from tests.site import Site, linked, tree
 
 
@@ -133,7 +133,7 @@ def test_urls_wait_for_the_next_run_and_damage_is_set_aside(tmp_path: Path) -> N
         name = inbox(made.job).deposit(["http://h.test/"], seed=True, answer=False)
         path = made.job / INBOX / f"{name}.urls"
         path.write_bytes(path.read_bytes()[:-9])
-        assert verify(made.job).find("batch-damaged", batch=name)
+        assert verify(made.job).find("file-damaged", place=f"{name}.urls")
         ran = made.resume(made.job)
         assert ran.code == 0, ran.err
         assert f"{name}.urls" in ran.err

@@ -185,7 +185,7 @@ def test_verify_and_repair(tmp_path: Path) -> None:
         batch.put(Family.LEFT_OUT, first[0], first[1][:-3])
         store.write(batch)
     found = verify(tmp_path / "job")
-    assert found.kinds == {"left-out-damaged", "held-back-count"}
+    assert found.kinds == {"row-damaged", "count-differs"}
     ran = crawler("repair", tmp_path / "job", "--json")
     assert "rows-removed" in ran.out
     assert verify(tmp_path / "job").code == 0

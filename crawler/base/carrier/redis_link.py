@@ -40,7 +40,8 @@ Answers = list[Any]  # one answer for each command: bytes, numbers, None, lists,
 
 
 class RedisLink:
-    """The connections to one server: one for each call that waits. Each checks first that the server is suitable."""
+    """The connections to one server. Each checks first that the server is suitable. Calls of one turn of the event loop
+    are sent together, and a call that waits at the server has a connection of its own."""
 
     def __init__(self, server: Server, login: Login, *, encrypted: bool) -> None:
         self.server = server
@@ -60,12 +61,28 @@ class RedisLink:
             socket_keepalive=True,
             **_ENCRYPTED if encrypted else {},
         )
+        self._words: list[Words] = []  # to be sent together ...
+        self._sending: asyncio.Task[Answers] | None = None  # ... by this task
 
     async def ask(self, commands: Sequence[Words], patience: float) -> Answers:
-        """Return the answers to commands that are sent consecutively, after at most ``patience`` seconds.
+        """Return the answers to commands that are sent consecutively, after at most about ``patience`` seconds.
 
         Raises CarrierError and CarrierRefusedError; a server's error for a single command is an answer.
         """
+        first = len(self._words)
+        self._words += commands
+        if self._sending is None:
+            self._sending = asyncio.create_task(self._send(patience))
+            self._sending.add_done_callback(_retrieved)
+        return (await asyncio.shield(self._sending))[first : first + len(commands)]
+
+    async def _send(self, patience: float) -> Answers:
+        await asyncio.sleep(0)
+        words, self._words, self._sending = self._words, [], None
+        return await self.ask_alone(words, patience)
+
+    async def ask_alone(self, commands: Sequence[Words], patience: float) -> Answers:
+        """Return the answers like ``ask``, over a connection that no other call uses."""
         try:
             async with asyncio.timeout(patience):
                 connection = await self._pool.get_connection()  # type: ignore[no-untyped-call]
@@ -90,6 +107,12 @@ class RedisLink:
         except BaseException:
             await _disconnect(connection)
             raise
+
+
+def _retrieved(sending: asyncio.Task[Answers]) -> None:
+    """Ignore an error if all callers have given up."""
+    if not sending.cancelled():
+        sending.exception()
 
 
 async def _exchange(connection: AbstractConnection, commands: Sequence[Words]) -> Answers:

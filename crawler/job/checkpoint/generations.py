@@ -100,13 +100,10 @@ def manifest_name(generation: int) -> str:
 class Generations:
     """The directory ``seen/`` of a job."""
 
-    def __init__(self, directory: Path, keep: int, disk: Disk, look: Callable[[], object] = lambda: None) -> None:
-        """``look`` is called between pieces of long operations. It may raise; earlier generations are then
-        untouched."""
+    def __init__(self, directory: Path, keep: int, disk: Disk) -> None:
         self.directory = directory
         self._disk = disk
         self._keep = keep
-        self._look = look
         self.newest: Manifest | None = None
 
     # -- reading -----------------------------------------------------------------------------------------------
@@ -137,7 +134,6 @@ class Generations:
         manifest = self.read_manifest(generation)
         payloads: dict[str, memoryview] = {}
         for segment in manifest.segments:
-            self._look()
             payloads[segment.name] = self._read_segment(segment)
         return Loaded(manifest, payloads)
 
@@ -258,9 +254,8 @@ class Generations:
 
     def _write_segment(self, path: Path, segment: Segment) -> SegmentSum:
         file = self._disk.open(path, create=True)
-        out = _LookedAfter(Appender(file), self._look)
         try:
-            total = write_segment(out, {"segment": segment.name, **segment.header}, segment.buffer)
+            total = write_segment(Appender(file), {"segment": segment.name, **segment.header}, segment.buffer)
             file.sync()
         except OSError:
             # Half a segment is useless, and takes space on a full disk.
@@ -327,18 +322,6 @@ class Generations:
                 self._disk.unlink(entry)
             if some:
                 self._disk.sync_directory(self.directory)
-
-
-class _LookedAfter:
-    """Writes to a file, and calls ``look`` before each piece."""
-
-    def __init__(self, out: Appender, look: Callable[[], object]) -> None:
-        self._out = out
-        self._look = look
-
-    def write(self, data: bytes) -> int:
-        self._look()
-        return self._out.write(data)
 
 
 def _encode_manifest(manifest: Manifest) -> bytes:

@@ -6,7 +6,6 @@ the events after a number; numbers increase over the whole life of the job.
 
 from __future__ import annotations
 
-import heapq
 from collections import deque
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
@@ -66,15 +65,8 @@ class Events:
         """Return the kept events with a larger number, oldest first, as mappings with the fields of ``Event``."""
         if number >= self.last:
             return []
-        newer: list[list[Event]] = []
-        for ring in self._kept.values():
-            mine: list[Event] = []
-            for event in reversed(ring):
-                if event.number <= number:
-                    break
-                mine.append(event)
-            newer.append(mine[::-1])
-        return [asdict(event) for event in heapq.merge(*newer, key=lambda event: event.number)]
+        newer = (event for ring in self._kept.values() for event in ring if event.number > number)
+        return [asdict(event) for event in sorted(newer, key=lambda event: event.number)]
 
     def restore(self, written: Sequence[Mapping[str, Any]]) -> None:
         """Restore what ``after(0)`` returned. Raises EventsError, leaving the state unchanged."""

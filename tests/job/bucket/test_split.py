@@ -117,7 +117,7 @@ def test_a_crawl_that_is_half_done_is_split_twice(
     config = tmp_path / "ledger.toml"
     config.write_text("[seen]\nledger = true\n[recrawl]\nenabled = true\n")
     assert crawl.run("job", "--config", config, pages=60).code == 0
-    before = counts([tmp_path / "job"], tmp_path / "looks")
+    before, seen = counts([tmp_path / "job"], tmp_path / "looks"), seen_in(tmp_path / "job")
     (done, *_) = records(tmp_path / "job")
     for partitions in (2, 4):
         ran = crawl.split(partitions)
@@ -129,11 +129,18 @@ def test_a_crawl_that_is_half_done_is_split_twice(
         jobs = partition_directories(directory)
         assert len(jobs) == partitions
         assert counts(jobs, tmp_path / f"looks-{partitions}") == before
+        assert seen_in(directory) == pytest.approx(seen, abs=partitions / 2)  # each sample is rounded
         hosts = [set(rows(job, Family.HOSTS)) for job in jobs]
         assert sum(map(len, hosts)) == len(set().union(*hosts)) == HOSTS
         known = json.loads(crawler("explain", directory, done["url"], "--json").out)
         assert (known["record"], known["seen"]["known"]) == (done, True)
     crawl.ends()
+
+
+def seen_in(directory: Path) -> list[float]:
+    """How many URLs are seen, and how many are watched, as ``stats`` says."""
+    seen = json.loads(crawler("stats", directory, "--json").out)["seen"]
+    return [seen["count"], seen["count_estimated"], seen["fpp_measured"]["sample"]]
 
 
 def rows(job: Path, family: Family) -> list[bytes]:

@@ -369,6 +369,7 @@ async def test_connections_that_ask_nothing_give_way_to_those_that_do() -> None:
         assert (await raw(board, health)).startswith(b"HTTP/1.1 200 ")
         for _, writer in (*slow, *again):
             writer.close()
+        listening.close()
 
 
 @pytest.mark.parametrize("begun", [b"", b"GET /api/stats HTTP/1.1\r\nHost: loc"])

@@ -25,15 +25,15 @@ from typing import Any
 from crawler.base import entropy
 from crawler.base.carrier.verbs import Carrier, CarrierError
 from crawler.base.settings.parts import Settings
-from crawler.cluster.claims import Ownership
+from crawler.cluster.claims import Ownership, name_of
 from crawler.cluster.drain_file import is_asked
 from crawler.cluster.end_watch import EndWatch
 from crawler.cluster.member_options import Crawl, MemberOptions, MemberResult, settings_later
 from crawler.cluster.open_partition import OpenPartition
 from crawler.cluster.partition_life import MemberContext, PartitionLife, PartitionServices
-from crawler.cluster.quota_coordinator import QuotaCoordinator
+from crawler.cluster.quota_coordinator import BANK, QuotaCoordinator
 from crawler.cluster.rate_coordinator import RateCoordinator
-from crawler.cluster.reach import Backoff, Reach
+from crawler.cluster.reach import Reach
 from crawler.cluster.receiver import Receiving
 from crawler.cluster.robots_coordinator import RobotsCoordinator
 from crawler.cluster.seats import SEEDED, Seated, Seats, share
@@ -99,7 +99,8 @@ class Member:
         codec = LinkBatchCodec(crawl.secret)
         self._receiving = Receiving(self._reach, codec, opened, worker.context.turns, options.clock, self._heard)
         sending = Sending(self._reach, codec, opened, options.clock, self._look_at_claims, self._receiving.take)
-        quota = QuotaCoordinator(settings.crawl.max_pages, crawl.partitions, opened, sending.tell, Backoff())
+        may_grant = partial(ownership.may_request, name_of(BANK))
+        quota = QuotaCoordinator(settings.crawl.max_pages, crawl.partitions, opened, sending.tell, may_grant)
         robots, tally = RobotsCoordinator(crawl.placement, opened, sending.tell), Tally(crawl.partitions)
         ends = EndWatch(self._reach, ownership, crawl.partitions, lambda: opened, self._ended)
         services = PartitionServices(quota, robots, ends)
@@ -288,7 +289,7 @@ class Member:
         if isinstance(said, RobotsQuestion | RobotsAnswer):
             self._context.services.robots.heard(partition, note, said)
         elif said is not None:
-            self._context.services.quota.heard(partition, note, said)
+            self._context.services.quota.heard(partition.number, note.sender, said)
 
     def _ended(self, spent: bool) -> None:
         """Stop all runs because the crawl is over. ``spent``: a limit on its pages left URLs."""

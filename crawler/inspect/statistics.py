@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from msgspec import Struct
@@ -14,7 +14,7 @@ from crawler.frontier.rendering.recall import recall_figures
 from crawler.frontier.serving import Bar, Serving
 from crawler.frontier.slot_share import ALL
 from crawler.job.checkpoint.generations import Manifest
-from crawler.job.metrics.catalogue import KEYS, NAMED, Counters
+from crawler.job.metrics.catalogue import KEYS, Counters
 from crawler.job.metrics.outlook import Pace, SeenAhead, time_left
 from crawler.job.output.rotated_files import Size
 from crawler.seen.exact.ledger import LedgerCounts
@@ -39,15 +39,13 @@ class JobFigures(Struct, frozen=True):
 
 class HostFigures(Struct, frozen=True):
     """The number of hosts with pending URLs, and of hosts in each state; None if unknown. ``slowest`` takes longest for
-    its queue; None if unknown or all queues are empty. ``overlooked`` are due hosts that get no request from the
-    running crawl; None if none is running. ``growing`` is a host whose queue grows as fast as it is read.
+    its queue; None if unknown or all queues are empty. ``growing`` is a host whose queue grows as fast as it is read.
     ``without_page`` counts the hosts that returned no page, by cause; ``scripted`` are those that probably need a
     browser."""
 
     pending: int | None
     by_state: dict[str, int] | None
     slowest: HostTime | None = None
-    overlooked: Sequence[str] | None = None
     growing: Work | None = None
     without_page: Mapping[str, int] | None = None
     scripted: ScriptedHosts | None = None
@@ -146,7 +144,6 @@ def assemble(
         "hosts_by_state": hosts.by_state,
         "hosts_without_page": hosts.without_page,
         "hosts_need_browser": _fields(hosts.scripted),
-        "hosts_overlooked": None if hosts.overlooked is None else _overlooked(hosts.overlooked),
         "slowest_host": _fields(hosts.slowest),
         "time_left": _fields(left),
         "seen": _seen(seen, job.ledger),
@@ -173,10 +170,6 @@ def _by_last_visit(counters: Counters) -> dict[str, Any]:
         "urls_by_outcome": by_outcome,
         "pages_by_status": {"2xx": ok, "4xx": client_errors, "5xx": server_errors},
     }
-
-
-def _overlooked(names: Sequence[str]) -> dict[str, Any]:
-    return {"count": len(names), "names": list(names[:NAMED])}
 
 
 def _harvest(counters: Counters, recent: Rated | None) -> dict[str, Any] | None:

@@ -35,7 +35,6 @@ from crawler.job.metrics.catalogue import Counters
 from crawler.job.output.body_files import BODY_SIZES
 from crawler.job.partition import outbox
 from crawler.job.partition.messages import Links, Widened, decode_message, encode_message, found_of, links_of
-from crawler.job.partition.quota import Allowance, encode_allowance
 from crawler.job.receiving import CRAWL, EPOCH, mark_of
 from crawler.job.records import JournalError, StoredValue, encode_counters
 from crawler.job.recovery import COUNTERS, OUTPUT_END, PARTITION_KEPT, encode_partition, stored_counters
@@ -48,9 +47,8 @@ from crawler.seen.exact.ledger import LEDGER_COUNTS, LedgerCounts
 
 DESCENT = b"descent"  # the META key
 _END = b"\xff" * 64  # after all keys
-_ALLOWANCE = b"allowance"
 _HEIRS = (OUTPUT_END, OUTPUT_ENDS, BODY_SIZES, EPOCH)  # names in META of rows for the heir ...
-_HEIRS_FROM = (b"put-back/", b"class/", _ALLOWANCE)  # ... and their prefixes
+_HEIRS_FROM = (b"put-back/", b"class/")  # ... and their prefixes
 _URL_FROM, _HOST_FROM = (b"bounced/", b"place/"), (b"signals/",)
 _ONLY_HEIRS = (Family.DONE, Family.ASIDES, Family.INLET)
 _HOSTS_FIRST = (Family.PENDING, Family.HOSTS, Family.ROBOTS, Family.CONTENT, Family.SOFT404)
@@ -248,8 +246,6 @@ class _Division:
         yield DESCENT, _DESCENT.encode(descent)
         yield PARTITION_KEPT, encode_partition((part.number, self._crawl.partitions))
         yield CRAWL, mark_of(self._crawl.secret)
-        if part is self._heir and self._source.get(Family.META, _ALLOWANCE) is None:
-            yield _ALLOWANCE, encode_allowance(Allowance(1, part.counters.pages_fetched))
 
 
 _OF_ROWS = ("revisits_pending", "hosts", "pages_scheduled", "urls_held_back", "links_left_out", "pages_at_border")

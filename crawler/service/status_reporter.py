@@ -22,13 +22,10 @@ COURSE_INTERVAL = 60.0  # seconds between two writes of the history
 LIVE_EVENTS = 50  # number of the newest events in live.json
 
 
-_TOLD = 2  # partitions of a process whose status is written per second
-
-
 def told_every(partitions: int) -> float:
-    """Return the seconds between two updates of a partition's ``live.json`` in a process with this many partitions:
-    each update takes milliseconds."""
-    return max(LIVE_INTERVAL, partitions / _TOLD)
+    """Return the seconds between two updates of a partition's ``live.json`` in a process with this many partitions: it
+    writes one in a second, because each takes milliseconds."""
+    return LIVE_INTERVAL * max(1, partitions)
 
 
 class View(Protocol):
@@ -79,8 +76,8 @@ class StatusReporter:
                     if self._address is None:
                         self._history.observe(self._clock(), stats)
                     events = self._history.events.after(self._history.events.last - LIVE_EVENTS)
-                    end = run.job.durable_end
-                    live = Live(stats, run.under_way, end, self._address, events, run.side_requests)
+                    end = run.job.promises.end
+                    live = Live(stats, run.visitor.under_way, end, self._address, events, run.visitor.side_requests)
                     self.latest = stats
                     with self._files[LIVE]:
                         write_live(self._directory, live)

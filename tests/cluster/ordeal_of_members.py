@@ -34,7 +34,6 @@ from crawler.inspect.host_states import HostStates
 from crawler.job.directory import PAGES
 from crawler.job.partition.placement import Placement
 from crawler.job.store.rocks import PartitionStore
-from crawler.web.fetch.simulated import Answer
 from tests.chance import CHANCE, NO_TEST
 from tests.cluster.faulty_ways import FaultyLine, FaultyWeb, Trouble, Way
 from tests.cluster.members import SECRET, SETTINGS, Bucket, Crawling, Line, Mortal, Working, with_delay
@@ -43,6 +42,7 @@ from tests.cluster.witness import Witness
 from tests.faulty_store import FaultyStore
 from tests.holdings import LosingHoldings
 from tests.jobs import rows
+from tests.simulated_web import Answer
 
 MEMBERS = 3
 FAULTS = 60.0  # seconds with faults; then none come any more

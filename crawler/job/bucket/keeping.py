@@ -72,15 +72,16 @@ class _Kept(Struct, eq=False):
         if mark.number > self.mark.number:
             self.mark = mark
             self.job.log.forget(mark)
-        self.job.stored_to(self.mark)
+        self.job.promises.stored_to(self.job.log.commits(self.mark))
 
 
 class _Pace(Struct):
     """Decides when to put steps in which no visit was finished. ``put_at``: the time of the last object; ``steps``: the
-    number of steps of all jobs at the last check."""
+    number of steps of all jobs at the last check; ``signs``: the number of signs of life, of which the last is kept."""
 
     put_at: float
     steps: int = 0
+    signs: int = 0
 
     def is_due(self, steps: int, now: float) -> bool:
         """Return True if steps are to be put now. Once no new steps arrive, they are put at once, because other
@@ -113,7 +114,6 @@ class Keeping:
         self._waiting: _Waiting | None = None
         self._shipping = asyncio.Lock()
         self._pace = _Pace(clock())
-        self._signs = 0  # number of signs of life; only the last one is kept
         self._tidied = -inf
         self._removed = 0  # log objects below this number are removed
         self._lacks: dict[str, float] = {}  # what the store fails to take, and when it last failed
@@ -201,16 +201,16 @@ class Keeping:
                 await self._try(self._beside(self._show_life), _LOG)
 
     def _show_life(self) -> None:
-        self.objects.put(alive_key(self.log.worker, self._signs), b"")
-        if self._signs:
-            self.objects.delete([alive_key(self.log.worker, self._signs - 1)])
-        self._signs, self._pace.put_at = self._signs + 1, self._clock()
+        self.objects.put(alive_key(self.log.worker, self._pace.signs), b"")
+        if self._pace.signs:
+            self.objects.delete([alive_key(self.log.worker, self._pace.signs - 1)])
+        self._pace.signs, self._pace.put_at = self._pace.signs + 1, self._clock()
 
     async def _ship(self, now: float) -> None:
         """Put all steps that the bucket lacks at this moment. Raises TakenOverError, BucketError, BucketDown."""
         async with self._shipping:
             ends = {each: each.job.log.mark.number for each in self._kept.values()}
-            is_due = self._pace.is_due(sum(ends.values()), now) or any(kept.job.is_awaited for kept in ends)
+            is_due = self._pace.is_due(sum(ends.values()), now) or any(kept.job.promises.waiting for kept in ends)
             while self._waiting is not None or self._next(ends, is_due=is_due):
                 assert self._waiting is not None
                 chunks, data = self._waiting

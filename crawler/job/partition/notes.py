@@ -3,7 +3,7 @@ asks again. MessagePack arrays that start with the number of their kind.
 
     1  Wish            how many pages a partition may fetch, and how many more it could fetch (``quota``)
     2  Grant           the coordinator's answer
-    3  Recall          the coordinator has started: partitions that have not sent it a wish since must send one
+    3  Recall          the coordinator has started, and requests a wish
     4  RobotsQuestion  asks the receiver to fetch a robots.txt from its host, to which a host of the sender redirects
     5  RobotsAnswer    the result
 """
@@ -13,11 +13,7 @@ from __future__ import annotations
 import msgspec
 from msgspec import Struct
 
-from crawler.job.partition.quota import Grant, Wish
-
-
-class Recall(Struct, array_like=True, tag=3, frozen=True):
-    """The coordinator requests wishes."""
+from crawler.job.partition.quota import Grant, Recall, Wish
 
 
 class RobotsQuestion(Struct, array_like=True, tag=4, frozen=True):

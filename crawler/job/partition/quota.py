@@ -1,41 +1,38 @@
 """Divides the page limit of a whole crawl among its partitions. One partition is the coordinator: it grants allowances
-in blocks, and an idle partition gives back what it has not spent.
+in blocks, and a partition gives back what it does not need.
 
 An allowance is a total with a version. The coordinator raises a total, its partition lowers it, and each change takes
 the next version. Both repeatedly send what they know over a carrier that may lose entries and may redeliver old ones:
-each message received is compared by version, so nothing is granted twice. The coordinator stores a grant before sending
-it, and a partition stores what it gives back before sending it. Hence the pages that partitions may fetch never exceed
-the limit, whatever is lost or killed:
+each message received is compared by version, so nothing is granted twice. Hence the pages that partitions may fetch
+never exceed the limit, whatever is lost or killed:
 
     the allowance a partition knows  <=  the allowance the coordinator holds for it
 
-Pure: the caller provides stores and messages.
+Nothing is stored. A partition that was opened again may have fetched what its job has, and no more, under versions of
+its new epoch, which are greater than all before. A coordinator that has started knows nothing, and grants nothing
+before all partitions have sent a wish in its *term*: from then on they accept no grant of an earlier term.
+
+Pure: the caller provides messages.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from msgspec import Struct
-from msgspec.structs import replace
-
-from crawler.job.records import StoredValue
 
 
 class Allowance(Struct, frozen=True, array_like=True):
-    """The number of pages a partition may have fetched in total, and the number of changes that led to it."""
+    """The number of pages a partition may have fetched in total: its ``version`` is the epoch in which the partition
+    was opened, and the number of changes since."""
 
-    version: int = 0
-    total: int = 0
-
-
-_ALLOWANCE = StoredValue(Allowance, "an allowance of pages")
-encode_allowance, decode_allowance = _ALLOWANCE.encode, _ALLOWANCE.decode
+    version: tuple[int, int]
+    total: int
 
 
 class Wish(Struct, frozen=True, array_like=True, tag=1):
-    """A partition's message to the coordinator: its allowance, and how many more pages it could fetch now."""
+    """A partition's message to the coordinator: the greatest term it knows, its allowance, and how many more pages it
+    could fetch now."""
 
+    term: int
     has: Allowance
     more: int = 0
 
@@ -43,22 +40,27 @@ class Wish(Struct, frozen=True, array_like=True, tag=1):
 class Grant(Struct, frozen=True, array_like=True, tag=2):
     """The coordinator's message to a partition: its allowance, and whether pages are left to grant."""
 
+    term: int
     gives: Allowance
     left: bool
 
 
+class Recall(Struct, frozen=True, array_like=True, tag=3):
+    """The coordinator of this term requests a wish."""
+
+    term: int
+
+
 class CrawlQuota:
-    """Grants at most ``limit`` pages to ``partitions`` partitions. ``allowances``: the grants of earlier runs, perhaps
-    under another limit; if they exceed the limit, nothing more is granted.
+    """Grants at most ``limit`` pages to ``partitions`` partitions. If they have fetched more before, nothing is
+    granted."""
 
-    Nothing is granted before all partitions have sent a wish either: a partition may have fetched pages in a run
-    without a limit, unknown to the coordinator.
-    """
-
-    def __init__(self, limit: int, partitions: int, allowances: Mapping[int, Allowance]) -> None:
+    def __init__(self, term: int, limit: int, partitions: int) -> None:
+        """``term`` is greater than that of each earlier coordinator."""
+        self.term = term
         self._limit = limit
         self._partitions = partitions
-        self.allowances = dict(allowances)
+        self.allowances: dict[int, Allowance] = {}
         self._wishes: dict[int, Wish] = {}  # the last wish of each partition
 
     @property
@@ -77,20 +79,21 @@ class CrawlQuota:
         held, could = self.allowances, not self.unheard and self.left > 0
         return [number for number, wish in self._wishes.items() if could and wish.more and wish.has == held.get(number)]
 
-    def hear(self, partition: int, wish: Wish | None = None) -> tuple[Grant, bool]:
-        """Process a wish, or the partition's last one once more. Returns the answer, and True if the partition's
-        allowance has changed: then store it durably before sending the answer."""
+    def hear(self, partition: int, wish: Wish | None = None) -> Grant | Recall:
+        """Process a wish, or the partition's last one once more. Returns the answer."""
+        if wish is not None and wish.term != self.term:
+            return Recall(self.term)
         wish = self._wishes[partition] = wish or self._wishes[partition]
-        held = before = self.allowances.get(partition, Allowance())
-        if wish.has.version > held.version:  # it gave pages back, or this coordinator's state was lost
+        held = self.allowances.get(partition, wish.has)
+        if wish.has.version > held.version:  # it gave pages back, or was opened again
             held = wish.has
+        self.allowances[partition] = held
         if wish.has == held and wish.more > 0 and not self.unheard:
-            self.allowances[partition] = held
             block = min(wish.more, self._block())
             if block:
-                held = Allowance(held.version + 1, held.total + block)
-        self.allowances[partition] = held
-        return Grant(held, self.left > 0), held != before
+                epoch, changes = held.version
+                held = self.allowances[partition] = Allowance((epoch, changes + 1), held.total + block)
+        return Grant(self.term, held, self.left > 0)
 
     def _block(self) -> int:
         """Return the number of pages to grant at a time: an equal share for each partition that waits for some."""
@@ -100,47 +103,44 @@ class CrawlQuota:
 class PartitionQuota:
     """The allowance of one partition, as known to the partition."""
 
-    def __init__(self, allowance: Allowance) -> None:
-        self.allowance = allowance
+    def __init__(self, epoch: int, fetched: int) -> None:
+        """``epoch``: that in which the partition was opened, with so many pages ``fetched``."""
+        self.allowance = Allowance((epoch, 0), fetched)
+        self._term = 0  # the greatest known
         self._answered = True  # whether the last wish for more was answered
         self.bank_is_empty = False  # according to the last answer
-
-    def begin(self, fetched: int) -> bool:
-        """Count the pages that were fetched without an allowance. Returns True if there are any: then store the
-        allowance durably before informing the coordinator."""
-        if fetched <= self.total:
-            return False
-        # The coordinator may have granted under the next version, and is never further ahead.
-        self.allowance = Allowance(self.allowance.version + 2, fetched)
-        return True
 
     @property
     def total(self) -> int:
         """The number of pages the partition may have fetched in total."""
         return self.allowance.total
 
+    def recall(self, recall: Recall) -> None:
+        """Process a request for a wish: send one, whatever its term."""
+        self._term = max(self._term, recall.term)
+
     def wish(self, more: int) -> Wish:
         """Return the message for the coordinator when ``more`` pages could be fetched now."""
         if more:
             self._answered = False
-        return Wish(self.allowance, more)
+        return Wish(self._term, self.allowance, more)
 
     def hear(self, grant: Grant) -> bool:
-        """Process an answer. Returns True if the allowance has changed."""
-        if grant.gives.version < self.allowance.version:
+        """Process an answer. Returns False if it is of an earlier term, or older than what the partition knows."""
+        if grant.term != self._term or grant.gives.version < self.allowance.version:
             return False  # the coordinator has not yet received what was given back
         self._answered = True
         self.bank_is_empty = not grant.left
-        changed = grant.gives != self.allowance
         # With equal versions the coordinator wins: it granted pages while this partition gave some back.
         self.allowance = grant.gives
-        return changed
+        return True
 
     def give_back(self, spent: int) -> bool:
-        """Keep only ``spent`` pages, those fetched or in flight. Returns True if that changed anything: then store the
-        allowance durably before informing the coordinator. Does nothing while a wish for more is unanswered, because
-        its answer may be in flight."""
+        """Keep only ``spent`` pages: those fetched, in flight or needed soon. Returns True if that changed anything:
+        then inform the coordinator. Does nothing while a wish for more is unanswered, because its answer may be in
+        flight."""
         if not self._answered or spent >= self.total:
             return False
-        self.allowance = replace(self.allowance, version=self.allowance.version + 1, total=spent)
+        epoch, changes = self.allowance.version
+        self.allowance = Allowance((epoch, changes + 1), spent)
         return True

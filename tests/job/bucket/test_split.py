@@ -14,8 +14,7 @@ from typing import Any
 import pytest
 from msgspec.structs import asdict
 
-from crawler.base.disk import RealDisk
-from crawler.base.disk.failpoints import SPLIT_POINTS, VARIABLE
+from crawler.base.disk import CRASH_AT, RealDisk
 from crawler.base.kv import Family
 from crawler.base.settings.parts import PartitionSettings, Settings
 from crawler.cluster.crawl_directory import new_crawl
@@ -34,6 +33,7 @@ from crawler.job.recovery import stored_counters
 from crawler.job.store.rocks import RocksStore
 from crawler.url.urls.canonicaliser import Canonical
 from tests.cluster.chain import HOSTS, Chain
+from tests.crash_points import SPLIT_POINTS
 from tests.jobs import stopped_job, verify
 from tests.program import Ran, crawler, running, wait_until
 
@@ -153,7 +153,7 @@ def rows(job: Path, family: Family) -> list[bytes]:
 @pytest.mark.parametrize("point", SPLIT_POINTS)
 def test_killed_at_each_step(crawl: Crawl, tmp_path: Path, point: str) -> None:
     assert crawl.run("job", pages=60).code == 0
-    assert crawl.split(3, env={VARIABLE: point}).code == -signal.SIGKILL
+    assert crawl.split(3, env={CRASH_AT: point}).code == -signal.SIGKILL
     if point != "split.shaped":
         again = crawl.restored("as-it-was")
         assert {row["url"] for row in records(again)} == {row["url"] for row in records(tmp_path / "job")}
@@ -165,7 +165,7 @@ def test_killed_at_each_step(crawl: Crawl, tmp_path: Path, point: str) -> None:
 def test_who_goes_on_with_the_crawl_meanwhile_keeps_it(crawl: Crawl, tmp_path: Path) -> None:
     assert crawl.run("job", pages=60).code == 0
     words = ("split", crawl.address, "--partitions", "2")
-    with running(*words, env={VARIABLE: "split.stored:1:SIGSTOP"}) as process:
+    with running(*words, env={CRASH_AT: "split.stored:1:SIGSTOP"}) as process:
         stat = Path(f"/proc/{process.pid}/stat")
         wait_until(lambda: stat.read_text().rpartition(")")[2].split()[0] == "T", "it stops")
         assert crawl.run("other", pages=90).code == 0

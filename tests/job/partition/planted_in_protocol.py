@@ -23,7 +23,7 @@ from crawler.job.partition.rate_shares import LENT, Borrowing, Lender, Shares, W
 from crawler.job.partition.router import PartitionRouter
 from tests.job.partition import protocol_simulation as simulated
 from tests.job.partition.protocol_simulation import live
-from tests.job.partition.quota_simulation import Node, spend_by_chance
+from tests.job.partition.quota_simulation import spend_by_chance
 from tests.job.partition.rate_simulation import lend
 from tests.job.partition.rounds_simulation import end_by_chance
 
@@ -229,6 +229,13 @@ def _older_grants() -> Planted:
     return patch.object(PartitionQuota, "hear", planted)
 
 
+def _grants_of_any_term() -> Planted:
+    hear = PartitionQuota.hear
+    return patch.object(
+        PartitionQuota, "hear", lambda self, grant: hear(self, replace(grant, term=self.__dict__["_term"]))
+    )
+
+
 def _last_loan_only() -> Planted:
     look = Lender.look
 
@@ -296,9 +303,7 @@ FAULTS = {
     "the end is asked for once": Fault(lambda: asked_once(of_streams=True), end_by_chance),
     "an answer to an older round counts": Fault(lambda: _looked_at(_of_any_round), end_by_chance),
     "an older grant of pages counts": Fault(_older_grants, spend_by_chance),
-    "pages are given back before that is stored": Fault(
-        lambda: patch.object(Node, "sync", lambda self: None), spend_by_chance
-    ),
+    "a grant of an earlier coordinator counts": Fault(_grants_of_any_term, spend_by_chance),
     "what was lent is lent again": Fault(_last_loan_only, lend),
     "a new lender lends at once": Fault(_lends_at_once, lend),
     "a share holds from when it is heard": Fault(_share_from_when_it_is_heard, lend),

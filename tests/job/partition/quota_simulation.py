@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import random
 
-from crawler.job.partition.quota import Allowance, CrawlQuota, Grant, PartitionQuota, Wish
+from crawler.job.partition.quota import CrawlQuota, Grant, PartitionQuota, Recall, Wish
 
 HOPED = 5
 
@@ -17,24 +17,30 @@ class Node:
         self.number = number
         self.work = work
         self.fetched = 0
-        self.quota = PartitionQuota(Allowance())
-        self.disk = (Allowance(), 0)
+        self.epoch = 1
+        self.quota = PartitionQuota(self.epoch, 0)
+        self.disk = 0
 
     def sync(self) -> None:
-        self.disk = (self.quota.allowance, self.fetched)
+        self.disk = self.fetched
 
     def lose_power(self) -> None:
-        allowance, self.fetched = self.disk
-        self.quota = PartitionQuota(allowance)
+        self.epoch, self.fetched = self.epoch + 1, self.disk
+        self.quota = PartitionQuota(self.epoch, self.fetched)
 
     def step(self) -> Wish | None:
         while self.fetched < min(self.work, self.quota.total):
             self.fetched += 1
         if self.fetched < self.work:
             return self.quota.wish(self.work - self.fetched + HOPED)  # what is pending may turn out to be no page
-        if self.quota.give_back(self.fetched):
-            self.sync()
+        self.quota.give_back(self.fetched)
         return self.quota.wish(0)
+
+    def hear(self, said: Grant | Recall) -> None:
+        if isinstance(said, Recall):
+            self.quota.recall(said)
+        else:
+            self.quota.hear(said)
 
 
 class World:
@@ -44,17 +50,17 @@ class World:
     def __init__(self, limit: int, works: list[int], chance: random.Random) -> None:
         self.limit = limit
         self.nodes = [Node(number, work) for number, work in enumerate(works)]
-        self.bank = CrawlQuota(limit, len(works), {})
-        self.bank_disk: dict[int, Allowance] = {}
+        self.bank = CrawlQuota(1, limit, len(works))
         self.to_bank: list[tuple[int, Wish]] = []
-        self.to_node: list[list[Grant]] = [[] for _ in works]
+        self.to_node: list[list[Grant | Recall]] = [[] for _ in works]
+        self.late: list[tuple[int, Grant | Recall]] = []  # notes of the bank that arrive after later ones
         self.read_bank, self.read_node = 0, [0] * len(works)
         self.chance = chance
 
     def check(self) -> None:
         assert sum(max(node.fetched, node.quota.total) for node in self.nodes) <= self.limit
-        held = self.bank.allowances
-        assert all(node.quota.total <= held.get(node.number, Allowance()).total for node in self.nodes)
+        if not self.bank.unheard:
+            assert all(node.quota.total <= self.bank.allowances[node.number].total for node in self.nodes)
 
     def node_step(self, node: Node, *, lossy: bool) -> None:
         wish = node.step()
@@ -65,32 +71,40 @@ class World:
         while self.read_bank < len(self.to_bank):
             sender, wish = self.to_bank[self.read_bank]
             self.read_bank += 1
-            grant, changed = self.bank.hear(sender, wish)
-            if changed:
-                self.bank_disk = dict(self.bank.allowances)
-            if not (lossy and self.chance.random() < 0.5):
-                self.to_node[sender].append(grant)
+            self._answer(sender, self.bank.hear(sender, wish), lossy=lossy)
+        for number in self.bank.unheard:
+            self._answer(number, Recall(self.bank.term), lossy=lossy)
+
+    def _answer(self, number: int, said: Grant | Recall, *, lossy: bool) -> None:
+        if not (lossy and self.chance.random() < 0.5):
+            self.to_node[number].append(said)
+        elif self.chance.random() < 0.5:
+            self.late.append((number, said))
 
     def deliver(self, node: Node) -> None:
         inbox = self.to_node[node.number]
         while self.read_node[node.number] < len(inbox):
-            node.quota.hear(inbox[self.read_node[node.number]])
+            node.hear(inbox[self.read_node[node.number]])
             self.read_node[node.number] += 1
 
     def trouble(self) -> None:
         node = self.chance.choice(self.nodes)
-        kind = self.chance.randrange(4)
+        kind = self.chance.randrange(5)
         if kind == 0:
             node.lose_power()
             self.read_node[node.number] = self.chance.randint(0, self.read_node[node.number])
         elif kind == 1:
-            self.bank = CrawlQuota(self.limit, len(self.nodes), self.bank_disk)
+            self.bank = CrawlQuota(self.bank.term + 1, self.limit, len(self.nodes))
             self.read_bank = self.chance.randint(0, self.read_bank)
         elif kind == 2:  # the carrier loses everything
             self.to_bank.clear()
             self.read_bank = 0
             self.to_node = [[] for _ in self.nodes]
             self.read_node = [0] * len(self.nodes)
+        elif kind == 3:
+            for number, said in self.late:
+                self.to_node[number].append(said)
+            self.late.clear()
         else:
             node.sync()
 

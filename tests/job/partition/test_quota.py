@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from crawler.job.partition.quota import Allowance, CrawlQuota, Grant, Wish
+from crawler.job.partition.quota import Allowance, CrawlQuota, Grant, PartitionQuota, Recall, Wish
 from tests.job.partition.quota_simulation import spend
 
 
@@ -22,13 +22,26 @@ def test_the_limit_holds_through_losses_and_is_reached_if_there_is_work(
     spend(limit, works, seed, troubles)
 
 
-def test_a_limit_that_was_lowered_grants_nothing_and_one_that_was_raised_goes_on() -> None:
-    granted = {0: Allowance(1, 8), 1: Allowance(3, 5)}
-    for limit, total, left in ((10, 5, False), (1_000, 9, True)):
-        bank = CrawlQuota(limit, 2, granted)
-        assert bank.hear(1, Wish(Allowance(3, 5), 4)) == (Grant(Allowance(3, 5), left), False), "0 was not heard"
-        assert bank.unheard == [0]
-        bank.hear(0, Wish(Allowance(1, 8)))
-        assert bank.granting == ([1] if left else [])
-        grant, changed = bank.hear(1)
-        assert (grant.gives.total, grant.left, changed) == (total, left, left)
+def test_pages_of_earlier_runs_count_and_a_limit_below_them_grants_nothing() -> None:
+    for limit, total in ((10, 5), (16, 8), (1_000, 9)):
+        bank, partition = CrawlQuota(7, limit, 2), PartitionQuota(3, 5)
+        recall = bank.hear(1, partition.wish(4))
+        assert recall == Recall(7), "it does not know the term"
+        partition.recall(recall)
+        answer = bank.hear(1, partition.wish(4))
+        assert isinstance(answer, Grant)
+        assert (answer.gives.total, bank.unheard) == (5, [0]), "0 was not heard"
+        bank.hear(0, Wish(7, Allowance((2, 0), 8)))
+        assert bank.granting == ([1] if limit > 13 else [])
+        grant = bank.hear(1)
+        assert isinstance(grant, Grant)
+        assert partition.hear(grant)
+        assert (partition.total, partition.bank_is_empty) == (total, limit < 1_000)
+
+
+def test_a_grant_of_an_earlier_term_or_to_an_earlier_opening_is_ignored() -> None:
+    partition = PartitionQuota(3, 5)
+    partition.recall(Recall(8))
+    assert not partition.hear(Grant(7, Allowance((3, 1), 9), left=True))
+    assert not partition.hear(Grant(8, Allowance((2, 4), 9), left=True))
+    assert partition.total == 5

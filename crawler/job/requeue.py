@@ -73,8 +73,9 @@ class Returning:
     ) -> int:
         """Queue the URLs that are not ``pending``, and record that ``done`` URLs of the batch are done.
 
-        Their hosts are tried again, and robots.txt is fetched first. With a ``priority`` the URLs are queued before all
-        others of that class. Returns the number queued. Raises PageError, LeftOutError."""
+        The hosts of the queued URLs are tried again, and their robots.txt is fetched first. If ``priority`` is given,
+        the URLs get it and go before all others with that priority. Returns the number queued.
+        Raises PageError, LeftOutError."""
         again: dict[str, Entry] = {}
         for past in pasts:
             entry = None if past.href in pending or past.href in again else self._entry(past, batch)

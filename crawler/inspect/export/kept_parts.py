@@ -34,8 +34,8 @@ _FORMS = {form.name: form for form in FORMS.values()}
 
 
 def ends_of_outputs(directory: Path) -> dict[int, End]:
-    """Return, by kind, where each output besides ``pages.jsonl`` that the job has ever had ends. Raises JobError,
-    OSError and JournalError."""
+    """Return the end position of every output that the job has ever had, except ``pages.jsonl``, by kind. Raises
+    JobError, OSError and JournalError."""
     with open_job(directory) as job:
         return decode_ends(job.store.get(Family.META, OUTPUT_ENDS))
 

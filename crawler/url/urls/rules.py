@@ -95,7 +95,7 @@ def drop_trailing_slash(key: str) -> str:
 
 
 def _split(key: str) -> tuple[str, str, str]:
-    """Return (scheme, host and port; path; query without its question mark)."""
+    """Return the origin, the path, and the query without its question mark."""
     head, _, query = key.partition("?")
     slash = head.index("/", head.index("//") + 2)
     return head[:slash], head[slash:], query

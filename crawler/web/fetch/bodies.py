@@ -61,7 +61,7 @@ async def read_body(answer: aiohttp.ClientResponse, limit: int, truncate: bool, 
         return ReadBody(found, f"what follows the end of {coding} in the body is left out")
     if size <= limit:
         short = body.decode.short
-        note = f"{short} ends too early: the body was read as far as it came" if short else body.decode.note
+        note = f"the {short} data is cut short; the part that arrived was decoded" if short else body.decode.note
         return ReadBody(b"".join(body.chunks), note, None if short is None else short.removeprefix("x-"))
     return ReadBody(b"".join(body.chunks)[:limit] if truncate else None, body.decode.note)
 

@@ -85,7 +85,7 @@ class Exchange:
         self.connection: UsedConnection | None = None
         self.capture: Capture | None = None
         self.dialled = False  # True if at least one address was allowed
-        self.address: str | None = None  # the last address of the host that was dialled, IPv4 first
+        self.address: str | None = None  # the last IPv4 address that was dialled; if none, the first IPv6 address
         self.refused: Refusal | None = None  # set if the address was refused
         self.proxy: Proxy | None = None
         self.unchecked = False  # True if the dialled address belongs to the user's proxy and not to a URL

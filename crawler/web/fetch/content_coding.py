@@ -312,9 +312,9 @@ class Decoder:
 
 
 def salvage(header: str, data: bytes, limit: int) -> tuple[bytes, bool]:
-    """Return the decodable part of a body up to its fault, and whether that is all of it: a decoder that rejects its
-    input loses the output of the same call. ``limit`` bounds every form of the body; the codings must be known. This
-    takes three times as long as ``Decoder``."""
+    """Decode a damaged body up to the first error, and return the data and True if there was no error. ``Decoder``
+    loses data here: when it rejects its input, the output of that call is lost. ``limit`` bounds every form of the
+    body; the codings must be known. This takes three times as long as ``Decoder``."""
     whole = True
     for name in reversed(_parse(header)):
         data, sound = _up_to_the_fault(_STAGES[name], data, limit)

@@ -464,7 +464,7 @@ class ForgivingParser:
         if self._chunks is not None:
             return self._feed_chunks(payload, self._chunks, data)
         self._left -= len(data)
-        if self._left < 0:  # noted before the last byte is read, when the connection may be back in the pool
+        if self._left < 0:  # checked before the last byte is passed on: then the connection may be reused
             self._protocol.force_close()
         try:
             messages, _, _ = self._strict.feed_data(data)

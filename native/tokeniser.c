@@ -396,11 +396,11 @@ found_other(struct page *page, const char *kind, const struct attributes *attrib
     return none != NULL;
 }
 
-/* Whether a `link` element may be of those that lead on, or canonical. Which they are, the caller decides. */
+/* Whether a `link` element may be of those that lead on, canonical, or a license. Which they are, the caller decides. */
 static bool
 may_lead_on(const struct attributes *attributes)
 {
-    static const char *const relations[] = {"alternate", "canonical", "next", "prev"};
+    static const char *const relations[] = {"alternate", "canonical", "license", "next", "prev"};
     struct text rel = attributes->of[ATTRIBUTE_REL];
     if (attributes->of[ATTRIBUTE_HREF].at == NULL || rel.at == NULL) {
         return false;

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from msgspec import Struct, field
 
-from crawler.base.disk.files import DiskFile, Place, RealDisk
+from crawler.base.disk import DiskFile, Place, RealDisk
 
 
 class _Inode(Struct):

@@ -23,12 +23,12 @@ from crawler.engine.link_judge import LinkJudge
 from crawler.job.job import Job
 from crawler.job.platform import Platform
 from crawler.web.extract.text_pool import Texts
-from crawler.web.fetch import Failure, Response, SimulatedWeb
-from crawler.web.fetch.simulated import Answer
+from crawler.web.fetch import Failure, Response
 from tests.driving import Driven, Unwatched
 from tests.durability.power import Inline
 from tests.faulty_disk import PowerCutError
 from tests.memory_store import MemoryStore
+from tests.simulated_web import Answer, SimulatedWeb
 
 START = 1_700_000_000.0
 NEVER = 1e9

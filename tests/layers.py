@@ -8,14 +8,13 @@ from __future__ import annotations
 
 MODULES: dict[str, str] = {
     "base": """
-        faults native_switch named_stream printable units
+        faults native_switch named_stream printable units figures
         settings.leaving settings.hours settings.match settings.parts settings.timetable settings.sites
         settings.removed settings.load
         settings.live
-        kv clock entropy memory figures native same_program parent_death
+        kv clock entropy memory native same_program parent_death
         processes.frames processes.child processes.forker processes.fair_line processes.lane
-        disk.failpoints disk.regular disk.expendable disk.files
-        say queued_stream
+        disk say queued_stream
         carrier.verbs carrier.memory_carrier carrier.local_frames carrier.local_server carrier.local_client
         carrier.engine_address carrier.redis_link carrier.redis_servers carrier.redis_carrier
         carrier.open_carrier
@@ -33,12 +32,12 @@ MODULES: dict[str, str] = {
     "frontier": """
         recrawl.change_rate recrawl.visit_value
         cookie_chain
-        entry fair_semaphore timer_queue order page sitemap_dates visit_times politeness request_outcome
+        entry fair_semaphore order page sitemap_dates visit_times politeness request_outcome
         retries limits states
         host outage revisits postponement backoff_policy host_closed importance slot_share
         serving
         host_session domain_shares schedule working_set lease own_times host_keys send_times
-        gate queues tries_ahead host_status pace workbench watchdog
+        gate queues host_status pace workbench
         ad_hoc_lease overrides frontier
         traps.counts traps.copies traps.origins traps.shape traps.soft404 traps.challenges
         traps.ids traps.traps rendering.recall rendering.rendering_odds
@@ -60,7 +59,7 @@ MODULES: dict[str, str] = {
         fetch.secret
         fetch.proxies fetch.cookies fetch.socks fetch.tls_sessions fetch.request_profiles
         fetch.kept fetch.fence fetch.connector
-        fetch.bodies fetch.robots_answers fetch.failures fetch.robots_fetch fetch.fetcher fetch.simulated
+        fetch.bodies fetch.robots_answers fetch.failures fetch.robots_fetch fetch.fetcher
         extract.edges extract.page_text extract.language extract.main_content extract.structured
         extract.main_text extract.by_trafilatura extract.text_child extract.text_pool
     """,
@@ -80,25 +79,25 @@ MODULES: dict[str, str] = {
     "job": """
         metrics.catalogue metrics.outlook records found
         survey.record_kinds survey.top_rows survey.path_map survey.survey
-        metrics.events metrics.history metrics.even_counts metrics.prometheus metrics.sentences
+        metrics.events metrics.history metrics.prometheus metrics.sentences
         metrics.attention metrics.crawl_history metrics.pooled_stats
-        store.copies store.wal store.store_budget
+        store.wal store.store_budget
         store.rocks store.readable_copy
-        checkpoint.envelope checkpoint.generations checkpoint.renewal
+        checkpoint.envelope checkpoint.generations
         output.seekable_zstd output.record_text output.appended_file output.rotated_files
         output.page_files output.record_reader output.body_files output.outputs output.changes output.finished
-        output.reverse_reader output.markdown_names
+        output.reverse_reader
         partition.placement partition.messages partition.link_batch_codec
         partition.outbox
         partition.inlet partition.router partition.end_rounds partition.quota partition.rate_shares
         partition.notes partition.part_report
         steps.seal steps.step_codec
-        clock_step clock_anchor digest_sum directory receiving crawl_file identity
-        job_lock crawl_at_rest event_log left_out history_file
+        clock_anchor directory receiving crawl_file identity
+        job_lock event_log left_out history_file
         markdown_files inbox scope_state seen_compaction stored_errors step_log transaction
-        platform shared_platform journal_search
-        promises admission live_status last_command recovery run_settings snapshot open_files
-        checkpointer seen_figures revisit requeue follower verdict parsing_notes suspects reclass job
+        platform
+        admission live_status last_command recovery run_settings snapshot open_files
+        checkpointer seen_figures revisit requeue follower verdict parsing_notes job
         seeds_mark durable_frontier division
         bucket.objects bucket.directory_objects bucket.cloud_objects bucket.address bucket.layout bucket.pieces
         bucket.log_objects bucket.snapshots bucket.restoration bucket.ownership bucket.tidying bucket.crawl_split
@@ -106,20 +105,19 @@ MODULES: dict[str, str] = {
     """,
     "inspect": """
         statistics hosts_now host_table host_settings host_states job_reader
-        crawl_partitions known_urls explanation record_stream record_choice survey_reader crawl_reader
-        crawl_tail
+        crawl_partitions known_urls explanation record_stream survey_reader crawl_reader
         export.columns job_view
         export.kept_parts
-        integrity.finding integrity.part_reader integrity.inventory
-        integrity.url_marks integrity.output_files integrity.rebuild
-        integrity.verifier integrity.crawl_verifier integrity.repairer
-        export.refused export.last_records export.beside
+        integrity.finding integrity.output_files integrity.inventory
+        integrity.rebuild
+        integrity.verifier integrity.repairer
+        export.refused export.beside
         export.tables
-        export.parquet export.query export.markdown export.report_page
+        export.query export.markdown export.report_page
         export.job_report export.csv_file page_texts
-        export.sorted_lines export.wacz export.web_archive
-        broken_links broken_anchors
-        crawl_restoration crawl_backup audit
+        export.wacz export.web_archive
+        broken_links
+        crawl_backup audit
     """,
     "engine": """
         rendering.renderer slots fair_turns loop_lag reading page_reader archiving seed_lines
@@ -128,7 +126,7 @@ MODULES: dict[str, str] = {
         user_code failing_seeds outage_detector context injector gauges durability
         rendering.borrowing robots_redirect robots_visit rendering.sub_requests
         keepers kept_pages extracting_again on_disk focusing page_delivery rendering.worth_rendering
-        rendering.page_rendering visit run put_aside
+        rendering.page_rendering visit run
         rate run_schedule worker
         hooks.named_code hooks.page_view hooks.answers hooks.calls hooks.thread_calls hooks.loop_calls
         hooks.page_child hooks.process_calls hooks.hook hooks.call_watch hooks.on_page hooks.asking
@@ -149,15 +147,15 @@ MODULES: dict[str, str] = {
         dashboard.event_stream dashboard.feed dashboard.access dashboard.guard
         dashboard.http_server
         dashboard.token dashboard.server dashboard.job_list
-        progress.text_table progress.summary progress.supervisor progress.wrapped progress.top_view
+        progress.text_table progress.summary progress.supervisor progress.top_view
         progress.live_line
         background
         ending_signals explanation_text host_page status_reporter commands snapshot_request view
-        view_answers own_share job_seeds job_survey source file_source run_view api
+        view_answers reused job_seeds job_survey source file_source run_view api
         report_maker survey_api shown_source watched_jobs
-        notices record_pipe reloading file_limit opening facade progress.ending resumed kept_open shown_run
+        notices record_pipe reloading file_limit opening facade progress.ending resumed shown_run
         session
-        crawl_progress answering worker_session engine_crawl engine_source
+        crawl_progress carrier_reports worker_session engine_crawl engine_source
     """,
     "tools": """
         demo.hosts demo.web
@@ -168,12 +166,12 @@ MODULES: dict[str, str] = {
         scrapy.start_requests scrapy.in_progress scrapy.dupefilter scrapy.scheduler
     """,
     "cli": """
-        exit_codes interruptible help_text contact toml_lines pattern_files named_urls named_seeds damaged_job
-        url_batches
+        exit_codes command_parser interruptible help_text contact toml_lines pattern_files named_urls named_seeds
+        damaged_job url_batches
         add retry priority config backup split options bench subject retract audit export sql report
         plan
         repair
-        canon browser after_run reporting partitioned drain crawl check work launches dashboard agent_tools mcp
+        canon browser serving after_run reporting partitioned drain crawl check work launches dashboard agent_tools mcp
         shared_filter dedup explain forget hosts identity reload restore stats tail text top verify demo filter
         completion by_address
     """,

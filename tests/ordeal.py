@@ -53,9 +53,9 @@ from crawler.base.settings.parts import (
 from crawler.engine.lifecycle import Stop
 from crawler.frontier.host_session import PAGES
 from crawler.web.fetch import Failure, FailureKind, Response, robots_answers
-from crawler.web.fetch.simulated import page
 from tests.faulty_disk import PowerCutError
 from tests.laboratory import NEVER, START, Laboratory, links
+from tests.simulated_web import page
 
 # A seen-set that errs would lose a URL in some ten thousand, as it says, and the servers would call that lost, and the
 # host starved whose last URLs these are.

@@ -31,7 +31,7 @@ import time
 from typing import Any
 
 import crawler
-from crawler.base.disk import failpoints
+from crawler.base import disk
 from crawler.base.settings.parts import SeenSettings
 from crawler.seen.filters import DIGEST_BYTES, make_seen
 from tests.chance import CHANCE
@@ -117,7 +117,7 @@ def _become(request: dict[str, Any], given: list[int]) -> None:
         CHANCE.end()
     else:
         CHANCE.begin(request["secrets"])
-    importlib.reload(failpoints)  # where to die is read from the environment
+    disk.plan_crash()
     time.tzset()
     sys.argv = [request["module"], *request["words"]]
 

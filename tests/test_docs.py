@@ -18,7 +18,8 @@ import pytest
 from crawler.base.disk import RealDisk
 from crawler.base.kv import Batch, Family
 from crawler.base.settings.parts import SHAPING, TABLES, TrapSettings
-from crawler.cli import COMMANDS, CommandParser, command_parser
+from crawler.cli import COMMANDS, command_parser
+from crawler.cli.command_parser import CommandParser
 from crawler.cli.demo import MAGIC as DEMO_MAGIC
 from crawler.cli.demo import VERSION as DEMO_VERSION
 from crawler.cli.exit_codes import Exit

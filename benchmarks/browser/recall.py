@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from ground import header
+from msgspec.structs import replace
 
 from crawler.base.kv import Batch
 from crawler.frontier.rendering.recall import Recall, estimated
@@ -103,7 +104,7 @@ def crawl(web: Web, seed: int) -> Seen:
     for page in pages:
         paid = paying.weigh(page.host, page.href, SIGNS if page.signs else (), "signs")
         is_rendered = paid.why is not None
-        paid.as_found(page.needs if is_rendered else None).put(Batch())
+        replace(paid, gained=page.needs if is_rendered else None).put(Batch())
         needed += page.needs
         found += page.needs and is_rendered
         rendered += is_rendered

@@ -25,7 +25,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -40,9 +40,9 @@ from crawler.engine.membership import Membership
 from crawler.engine.run import Run
 from crawler.engine.worker import Worker
 from crawler.job.job import Job
-from crawler.job.platform import Platform
-from crawler.job.shared_platform import SharedPlatform
-from crawler.web.fetch import Failure, Keeps, Response, is_html
+from crawler.job.platform import Platform, SharedPlatform
+from crawler.web.fetch import Response
+from tests.simulated_web import SimulatedWeb
 
 JOBS = (1, 4, 16, 64)
 OF_A_HOST = 50  # pages
@@ -52,41 +52,22 @@ IDLE = 10.0  # seconds
 ROW = "{:>6}{:>8}{:>14}{:>14}{:>16}{:>8}{:>9}{:>14}{:>8}"
 
 
-class MadeWeb:
+class MadeWeb(SimulatedWeb):
     """Hosts with ``OF_A_HOST`` pages each."""
 
     def __init__(self) -> None:
+        super().__init__({})
         chance = random.Random(1)
         self._words = ["".join(chance.choices("abcdefghiklmnoprstu", k=chance.randint(2, 11))) for _ in range(4_000)]
 
-    async def fetch(
-        self,
-        href: str,
-        *,
-        accept: Callable[[str | None], bool] = is_html,
-        max_body: int | None = None,
-        truncate: bool = False,
-        headers: Mapping[str, str] | None = None,
-        keep: Keeps | None = None,
-    ) -> Response | Failure:
-        """As ``Fetcher.fetch``."""
-        await asyncio.sleep(0)
+    def answer(self, href: str, headers: Mapping[str, str] | None = None) -> Response:
+        """As ``SimulatedWeb.answer``."""
         number = int(href.rsplit("/", 1)[1] or 0)
         first = FAN * number + 1
         links = "".join(f'<a href="/{page}">x</a>' for page in range(first, min(first + FAN, OF_A_HOST)))
         text = " ".join(random.Random(href).choices(self._words, k=300))
         body = f"<!doctype html><title>{number}</title><p>{text}{links}".encode("ascii")
         return Response(200, {}, "text/html", "utf-8", body, None, None, 0.01, len(body))
-
-    def signs(self, host: str, *, known: bool) -> bool:
-        return known
-
-    def let_go(self) -> None:
-        """As ``Fetcher.let_go``."""
-
-    async def resolve(self, href: str) -> str | None:
-        """As ``Fetcher.resolve``."""
-        return "192.0.2.1"
 
 
 def main(words: Sequence[str]) -> int:

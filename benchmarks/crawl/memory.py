@@ -23,6 +23,7 @@ from pathlib import Path
 
 sys.path.append(str(Path(__file__).resolve().parents[2]))
 
+
 from benchmarks.kit.machine import describe_machine
 from crawler.base.clock import SteadyClock
 from crawler.base.settings.load import settings_from
@@ -30,18 +31,20 @@ from crawler.job.job import Job
 from crawler.service.session import drive_and_checkpoint
 from crawler.web.fetch import Failure, Keeps, RawExchange, Response, is_html
 from tests.driving import Driven
+from tests.simulated_web import SimulatedWeb
 
 TENTHS = 10
 FAN = 5  # further pages of its host that a page links to
 ROW = "{:>12}{:>10}{:>10}{:>14}{:>16}{:>12}"
 
 
-class MadeWeb:
+class MadeWeb(SimulatedWeb):
     """``hosts`` hosts with ``pages`` pages each. ``met(count)`` is called after each request."""
 
     def __init__(self, hosts: int, pages: int, met: Callable[[int], None]) -> None:
+        super().__init__({})
         self._hosts = hosts
-        self._pages = pages
+        self._count = pages
         self._met = met
         self._asked = 0
         chance = random.Random(1)
@@ -75,7 +78,7 @@ class MadeWeb:
 
     def _page(self, host: int, number: int) -> bytes:
         first = FAN * number + 1
-        links = [f"/{child}" for child in range(first, min(first + FAN, self._pages))]
+        links = [f"/{child}" for child in range(first, min(first + FAN, self._count))]
         links.append(f"http://h{(host * 7 + number) % self._hosts}.test/")
         chance = random.Random(number // TENTHS * TENTHS if number % TENTHS == 9 else host << 32 | number)
         text = " ".join(chance.choices(self._words, k=600))

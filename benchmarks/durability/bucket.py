@@ -3,6 +3,9 @@
     python benchmarks/durability/bucket.py burns [--store ADDRESS] [--times N] [--burns N] [--seed N] [--chains N]
     python benchmarks/durability/bucket.py machines [--store ADDRESS] [--times N] [--burns N] [--machines N] [--seed N]
     python benchmarks/durability/bucket.py cost [--store ADDRESS] [--rounds N] [--chains N] [--partitions N]
+    python benchmarks/durability/bucket.py split [--pages N] [--partitions N]
+    python benchmarks/durability/bucket.py pending [--pages N] [--times N]
+    python benchmarks/durability/bucket.py moves [--store ADDRESS]
 
 The web is one of chains (``benchmarks/partitions/chain_web.py``): a single lost link loses the rest of its chain.
 ``burns``: so many times a crawl with WARC, text and bodies is killed (SIGKILL) at random moments, each time its
@@ -13,6 +16,11 @@ from the command to its first request, ``short`` the gaps of a host below ``--de
 one, two or all burn in the same second, half of the times with all that Redis has, and new ones take their places.
 ``cost``: the CPU time of the crawler with a store and without, in turns, net of a crawl of 40 pages; with
 ``--partitions N`` that with a store is of N processes over Redis.
+``split``: a crawl with WARC is split when it is half done, and when it has ended, and runs to its end in
+``--partitions`` processes. ``fpp`` is the share of a million unknown keys that each partition calls seen (0.01 is
+asked for), ``differ`` the sums of ``crawler stats`` that a split changes.
+``pending``: a crawl whose seeds wait (``--pages``, on a thousand hosts) burns: how long until it asks again?
+``moves``: how long a host is idle, beyond its gap, when a machine joins, is drained, and burns.
 
 Without ``--store`` it is a directory; for s3:// the environment names the server. Exits with 1 if anything is lost or
 twice.
@@ -39,33 +47,43 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from statistics import median
+from typing import Any
 
 sys.path.append(str(Path(__file__).resolve().parents[2]))
 
 from benchmarks.kit.machine import describe_machine
+from crawler.inspect.job_reader import open_job
 from crawler.job.bucket.address import open_objects
 from tests.base.carrier.redis_server import redis_server
 
 ROOT = Path(__file__).resolve().parents[2]
 DELAY = 0.02  # seconds
 KEEP = ("--output", "warc,text,bodies")
+LEAVES = 1_999
+UNKNOWN = 1_000_000  # keys
 
 
 class Web:
     """The chain web in a process of its own."""
 
-    def __init__(self, home: Path, chains: int) -> None:
+    def __init__(self, home: Path, chains: int, *, steps: int = 50, busy: int = 0, hosts: int = 20) -> None:
+        """``busy`` hosts have ``LEAVES`` pages each, named by the first of them."""
         self.log, self.seeds = home / "log", home / "seeds.txt"
-        words = ["--log", self.log, "--seeds", self.seeds, "--chains", str(chains), "--steps", "50", "--hosts", "20"]
+        words = ["--log", self.log, "--seeds", self.seeds, "--chains", str(chains), "--steps", str(steps)]
+        words += ["--hosts", str(hosts), "--busy", str(busy), "--leaves", str(LEAVES)]
         script = ROOT / "benchmarks/partitions/chain_web.py"
-        self.pages = chains * 50
+        self.pages = chains * steps + busy * (LEAVES + 1)
         self._process = subprocess.Popen([sys.executable, script, *words], stdin=subprocess.PIPE)
         while not self.seeds.exists():
             time.sleep(0.05)
+        self.port = self.seeds.read_text().split("/")[2].partition(":")[2]
 
     def asked(self) -> list[tuple[str, str, float, float]]:
         rows = (line.split(" ") for line in self.log.read_text().splitlines())
         return [(row[0], row[1], float(row[2]), float(row[3])) for row in rows]
+
+    def pages_asked(self, start: int) -> list[str]:
+        return [f"{host}:{self.port}{path}" for host, path, *_ in self.asked()[start:] if path != "/robots.txt"]
 
     def end(self) -> None:
         assert self._process.stdin is not None
@@ -74,9 +92,9 @@ class Web:
 
 
 @contextlib.contextmanager
-def served(chains: int) -> Iterator[tuple[Web, Path]]:
+def served(chains: int, **shape: int) -> Iterator[tuple[Web, Path]]:
     with tempfile.TemporaryDirectory(prefix="bucket-") as name:
-        web = Web(Path(name), chains)
+        web = Web(Path(name), chains, **shape)
         try:
             yield web, Path(name)
         finally:
@@ -173,12 +191,13 @@ def burn_machines(chosen: argparse.Namespace) -> bool:
 class Fleet:
     """The machines of a crawl by name, each the process that one would start there."""
 
-    def __init__(self, web: Web, home: Path, store: str, engine: str) -> None:
+    def __init__(self, web: Web, home: Path, store: str, engine: str, delay: float = DELAY) -> None:
         self.machines: dict[str, subprocess.Popen[bytes]] = {}
         self._web = web
         self._home = home
         self._store = store
         self._engine = engine
+        self._delay = delay
         self._number = 0
 
     def complete(self, count: int) -> None:
@@ -192,7 +211,7 @@ class Fleet:
                 self._wait_for_shape()
             else:
                 shared = ("--store", self._store, "--engine", self._engine, "--partitions", "1")
-                words = command(self._web, self._home / name, "--delay", str(DELAY), *KEEP, *shared)
+                words = command(self._web, self._home / name, "--delay", str(self._delay), *KEEP, *shared)
             self.machines[name] = subprocess.Popen(words, cwd=ROOT)
 
     def _wait_for_shape(self) -> None:
@@ -218,10 +237,35 @@ class Fleet:
         return [process.wait() for process in self.machines.values()]
 
 
+def run(*words: str) -> str:
+    """What a command prints, which must succeed."""
+    return subprocess.run([sys.executable, "-m", "crawler", *words], cwd=ROOT, stdout=-1, text=True, check=True).stdout
+
+
+def differing(before: dict[str, Any], after: dict[str, Any], name: str = "") -> dict[str, tuple[Any, Any]]:
+    """The numbers that are not the same."""
+    found = dict[str, tuple[Any, Any]]()
+    for key, was in before.items():
+        path, now = f"{name}{key}", after.get(key)
+        if isinstance(was, dict) and isinstance(now, dict):
+            found |= differing(was, now, f"{path}.")
+        elif was != now:
+            found[path] = was, now
+    return found
+
+
+def fpp_of(partition: Path) -> float:
+    """The share of keys that it has not seen, and says that it has."""
+    with open_job(partition) as job:
+        return sum(job.restore_seen().seen.contains_digests(os.urandom(16 * UNKNOWN))) / UNKNOWN
+
+
 def archived_in(directory: Path) -> Counter[str]:
     """The pages in the archive, by how many responses they have."""
-    text = b"".join(gzip.decompress(path.read_bytes()) for path in directory.iterdir())
-    found = re.findall(rb"WARC-Type: response\r\n(?:[^\r]+\r\n)*?WARC-Target-URI: ([^\r]+)", text)
+    found = list[bytes]()
+    for path in directory.iterdir():
+        with gzip.open(path) as stream:
+            found += re.findall(rb"WARC-Type: response\r\n(?:[^\r]+\r\n)*?WARC-Target-URI: ([^\r]+)", stream.read())
     return Counter(url for each in found if not (url := each.decode()).endswith("/robots.txt"))
 
 
@@ -266,6 +310,109 @@ def cost(chosen: argparse.Namespace) -> bool:
     return True
 
 
+def split(chosen: argparse.Namespace) -> bool:
+    """Whether nothing was lost or asked for again, and all sums stayed."""
+    good, partitions, own = True, str(chosen.partitions), list[str]()
+    shape = {"steps": chosen.pages // 2 // chosen.chains, "busy": chosen.pages // 2 // (LEAVES + 1)}
+    with served(chosen.chains, **shape) as (web, home):
+        store, most = home / "store", {"half done": web.pages // 2, "finished": web.pages}
+        rest = ("--delay", "0", "--output", "warc", "--fpp", "0.01", "--capacity", "16384")
+        print(f"{'split':>9} {'asked':>7} {'lost':>5} {'twice':>5} {'again':>5}  split, s; fpp; differ")
+        for moment, pages in most.items():
+            before = len(web.asked())
+            words = command(web, home / "job", "--store", f"file:{store}", *rest, "--max-pages", str(pages))
+            run(*words[3:])
+            own += web.pages_asked(before)
+            home_of = home / moment
+            address = f"file:{shutil.copytree(store, home_of / 'store')}"
+            stats, began = json.loads(run("stats", str(home / "job"), "--json")), time.monotonic()
+            run("split", address, "--partitions", partitions)
+            took = time.monotonic() - began
+            differ = differing(stats, json.loads(run("stats", address, "--json")))
+            known = json.loads(run("explain", address, f"http://{own[-1]}", "--json"))
+            before = len(web.asked())
+            words = command(web, home_of / "job", "--store", address, *rest, "--partitions", partitions)
+            run(*words[3:], "--max-pages", str(web.pages))
+            asked = Counter([*own, *web.pages_asked(before)])
+            run("restore", address, str(home_of / "restored"))
+            run("verify", str(home_of / "restored"))
+            parts = sorted(home_of.glob("restored/partitions/*"))
+            texts = ((part / "pages.jsonl").read_text() for part in parts)
+            rows = Counter(json.loads(line)["url"] for text in texts for line in text.splitlines())
+            archived = sum(map(archived_in, home_of.glob("restored/partitions/*/warc")), Counter[str]())
+            lost, twice, again = web.pages - len(rows), rows.total() - len(rows), asked.total() - len(asked)
+            good = good and archived == rows and bool(known["record"]) and not (lost or twice or again or differ)
+            print(
+                f"{moment:>9} {asked.total():7} {lost:5} {twice:5} {again:5}  {took:.0f}; "
+                f"{' '.join(f'{fpp_of(part):.4f}' for part in parts)}; {differ}",
+                flush=True,
+            )
+    return good
+
+
+def move(chosen: argparse.Namespace) -> bool:
+    """Whether no host was idle for more than 6 seconds when its partition was given up in order."""
+    with served(40, steps=1, busy=20) as (web, home), redis_server(home / "redis") as redis:
+        fleet = Fleet(web, home, chosen.store or f"file:{home}/store", redis.url, delay=1.0)
+        fleet.complete(2)
+        fleet.wait(300)
+        idle = dict[str, float]()
+        for what in ("nothing", "join", "drain", "burn"):
+            began = time.monotonic()
+            if what == "join":
+                fleet.complete(3)
+            elif what == "drain":
+                run("work", "--drain", "--dir", str(home / "m1"))
+            elif what == "burn":
+                fleet.burn(["m2"])
+            time.sleep(40.0)
+            hosts = defaultdict[str, list[tuple[float, float]]](list)
+            for host, path, came, answered in web.asked():
+                if "/l/" in path and came > began - 1.0:
+                    hosts[host].append((came, answered))
+            gaps = (later[0] - earlier[1] for times in hosts.values() for earlier, later in itertools.pairwise(times))
+            idle[what] = max(gaps) - 1.0
+            print(f"{what:>8}: {len(hosts)} hosts, idle for {idle[what]:.1f} s at most", flush=True)
+        for process in fleet.machines.values():
+            process.kill()
+        fleet.end()
+    return max(idle["join"], idle["drain"]) <= 6.0
+
+
+def wait_for_pending(chosen: argparse.Namespace) -> bool:
+    """Whether each crawl asks again."""
+    print(f"{'time':>4} {'pending':>9} {'to load, s':>10} {'first request, s':>16} {'CPU, s':>6} {'store, MB':>9}")
+    for number in range(chosen.times):
+        with served(1_000, hosts=1_000) as (web, home):
+            urls = (f"http://127.20.{n % 1_000 // 250}.{n % 250 + 1}:{web.port}/{n}\n" for n in range(chosen.pages))
+            web.seeds.write_text("".join(urls))
+            job, store = home / "job", home / "store"
+            words = command(web, job, "--store", f"file:{store}", "--delay", "1", "--rate", "5")
+            began, pending = time.monotonic(), 0
+            process = subprocess.Popen(words, cwd=ROOT)
+            while pending < 0.99 * chosen.pages and process.poll() is None:
+                time.sleep(1.0)
+                with contextlib.suppress(FileNotFoundError):
+                    pending = json.loads((job / "live.json").read_text())["stats"]["urls_pending"]
+            loaded = time.monotonic() - began
+            time.sleep(5.0)
+            process.kill()
+            process.wait()
+            shutil.rmtree(job)
+            before, began = len(web.asked()), time.monotonic()
+            process = subprocess.Popen(words, cwd=ROOT)
+            while len(web.asked()) == before and process.poll() is None:
+                time.sleep(0.05)
+            first = time.monotonic() - began
+            fields = Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()
+            used = (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+            process.kill()
+            process.wait()
+            size = sum(path.stat().st_size for path in store.rglob("*") if path.is_file()) / 1e6
+            print(f"{number:4} {pending:9} {loaded:10.0f} {first:16.1f} {used:6.1f} {size:9.0f}", flush=True)
+    return True
+
+
 def main(words: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("what", choices=tuple(_DOES))
@@ -274,6 +421,7 @@ def main(words: Sequence[str]) -> int:
     parser.add_argument("--burns", type=int, default=2)
     parser.add_argument("--machines", type=int, default=3)
     parser.add_argument("--partitions", type=int, default=1)
+    parser.add_argument("--pages", type=int, default=300_000)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--chains", type=int, default=160, help="with fewer, not every host is a seed's, and in scope")
@@ -283,7 +431,14 @@ def main(words: Sequence[str]) -> int:
     return 0 if _DOES[chosen.what](chosen) else 1
 
 
-_DOES = {"burns": burn, "machines": burn_machines, "cost": cost}
+_DOES = {
+    "burns": burn,
+    "machines": burn_machines,
+    "cost": cost,
+    "split": split,
+    "pending": wait_for_pending,
+    "moves": move,
+}
 
 
 if __name__ == "__main__":

@@ -37,9 +37,10 @@ from web import Asked, Web, given_root, served
 
 from benchmarks.kit.machine import describe_machine
 from benchmarks.kit.made_pages import MADE_PAGES, make_files
-from crawler.base.disk.failpoints import CRAWL_POINTS, VARIABLE
+from crawler.base.disk import CRASH_AT
 from crawler.cli.exit_codes import Exit
 from tests.asked import free_port
+from tests.crash_points import CRAWL_POINTS
 from tests.program import crawler, running
 
 CONCURRENCY = 64
@@ -137,7 +138,7 @@ class Bench:
 
     def start(self, flags: Sequence[str], kill_when: Callable[[], bool] | None = None, at: str = "") -> int:
         """One run; how it ended. Killed as soon as ``kill_when`` holds."""
-        os.environ[VARIABLE] = at
+        os.environ[CRASH_AT] = at
         try:
             with running(*self.command(flags)) as process:
                 while process.poll() is None:
@@ -149,7 +150,7 @@ class Bench:
                     log.write(process.communicate()[1])
                 return int(process.returncode)
         finally:
-            del os.environ[VARIABLE]
+            del os.environ[CRASH_AT]
 
     def hold_to_account(self, account: Account, safe: Set[str] = frozenset()) -> None:
         """The job has ended: compare its output with what there is, and with what was called safe, and remove it."""

@@ -35,11 +35,11 @@ from crawler.base.settings.parts import (
 )
 from crawler.engine.run import Run
 from crawler.engine.worker import Worker
-from crawler.job.checkpoint.renewal import Renewal
+from crawler.job.checkpoint.generations import Renewal
 from crawler.job.job import Job
 from crawler.job.platform import Platform
 from crawler.service.session import spare_the_collector
-from crawler.web.fetch import SimulatedWeb
+from tests.simulated_web import SimulatedWeb
 
 EACH_TIME = Platform(renewal=Renewal(most_keys=0))  # the seen-set is stored by each generation
 _BITS_PER_KEY = 15.1  # of a slice for an fpp of 0.001

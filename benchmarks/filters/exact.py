@@ -24,14 +24,17 @@ import resource
 import sys
 import tempfile
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 sys.path.append(str(Path(__file__).resolve().parents[2]))
 
+from rocksdict import Options
+
 from benchmarks.kit.machine import describe_machine
 from crawler.base.kv import Family
+from crawler.job.store import rocks
 from crawler.job.store.rocks import RocksStore
 from crawler.seen.exact.seen import ExactSeenSet
 from crawler.seen.filters import ScalableBloomFilter
@@ -80,16 +83,29 @@ class Asked:
         )
 
 
+def tickers(store: RocksStore) -> dict[str, int]:
+    """RocksDB's counters since the store was opened, by name."""
+    lines = (line.partition(" COUNT : ") for line in (store._database.options.get_statistics() or "").splitlines())
+    return {name: int(count) for name, _, count in lines if count.isdecimal()}
+
+
+def counting(stores: int = 1, *, options: Callable[[int], Options] = rocks.database_options) -> Options:
+    """The options of a store, with RocksDB's counters."""
+    made = options(stores)
+    made.enable_statistics()
+    return made
+
+
 def ask(seen: ExactSeenSet, store: RocksStore, urls: Iterable[str]) -> Asked:
     asked = Asked()
-    before = store.tickers()[_READS]
+    before = tickers(store)[_READS]
     for page in batches(urls):
         begun = time.thread_time()
         known = seen.contains_many(page)
         asked.seconds += time.thread_time() - begun
         asked.lookups += len(page)
         asked.called_known += sum(known)
-    asked.reads = store.tickers()[_READS] - before
+    asked.reads = tickers(store)[_READS] - before
     return asked
 
 
@@ -111,7 +127,7 @@ def fill(store: RocksStore, seen: ExactSeenSet, keys: int) -> list[str]:
 def settle(store: RocksStore) -> None:
     """Wait until nothing is read any more: compaction reads blocks too."""
     before = -1
-    while (reads := store.tickers()[_READS]) != before:
+    while (reads := tickers(store)[_READS]) != before:
         before = reads
         time.sleep(3)
 
@@ -127,7 +143,8 @@ def measure(directory: Path, keys: int) -> list[str]:
     lines += fill(store, ExactSeenSet(store, front), keys)
     store.close()
 
-    store = RocksStore(directory, counting=True)
+    rocks.database_options = counting
+    store = RocksStore(directory)
     settle(store)
     seen = ExactSeenSet(store, front)
     lines.append(

@@ -40,7 +40,7 @@ sys.path.append(str(Path(__file__).resolve().parents[2]))
 from benchmarks.kit.machine import describe_machine
 from crawler.base.settings.parts import RecrawlSettings
 from crawler.frontier.entry import Entry
-from crawler.frontier.page import FINGERPRINT_SIZE, Answer
+from crawler.frontier.page import Answer
 from crawler.frontier.recrawl.change_rate import after_visit, first_guess
 from crawler.frontier.recrawl.visit_value import Budget
 from crawler.frontier.revisits import Revisits
@@ -130,7 +130,7 @@ def run_with_dates(
         visits += warm_up < now < units
         last[page] = now
         batch = store.batch()
-        answer = Answer(web.versions[page].to_bytes(FINGERPRINT_SIZE, "big"))
+        answer = Answer(web.versions[page].to_bytes(16, "big"))
         revisits.finish(entry, answer, now * DAY, batch, excluded=False)
         store.write(batch)
 

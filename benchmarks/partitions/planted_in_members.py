@@ -18,11 +18,11 @@ from crawler.cluster.open_partition import OpenPartition
 from crawler.frontier.gate import Gate
 from crawler.job.bucket import keeping, ownership
 from crawler.job.bucket.snapshots import Held
+from crawler.job.checkpointer import Promises
 from crawler.job.job import Job
 from crawler.job.partition.inlet import Verdict
 from crawler.job.partition.link_batch_codec import Ack, LinkBatch, LinkBatchCodec
 from crawler.job.partition.outbox import Outbox
-from crawler.job.promises import Promises
 from crawler.web.fetch import fence
 from tests.cluster import ordeal_of_members
 from tests.cluster.members import SECRET
@@ -137,5 +137,5 @@ FAULTS: dict[str, Callable[[], AbstractContextManager[Any]]] = {
     "a snapshot names the log too late": _with_store("keeping.Held", _late_log),
     "a partition is given up before its last steps": _with_store("Keeping.flush", _at_once),
     "others rely on what no store has": _with_store("Promises.kept", property(lambda self: self.durable)),
-    "epochs begin anew on another machine": _with_store("life.first_epoch", lambda _: 0),
+    "epochs start over on another machine": _with_store("life.first_epoch", lambda _: 0),
 }

@@ -1,9 +1,12 @@
-"""Formats numbers for people. All texts for people use these functions; JSON and metrics contain plain numbers."""
+"""Formats numbers for people, and the sentences of enums. All texts for people use these functions; JSON and metrics
+contain plain numbers."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from decimal import ROUND_HALF_UP, Context
+from enum import StrEnum
+from typing import Self
 
 _TWO_DIGITS = Context(2, ROUND_HALF_UP)
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
@@ -95,3 +98,27 @@ def size(value: float | None) -> str:
         value /= 1024
         unit += 1
     return f"{value:.1f} {_UNITS[unit]}" if unit else f"{value:.0f} B"
+
+
+class Worded(StrEnum):
+    """Names in JSON, each with a sentence for users. The sentence may contain details and the key of a row;
+    ``{count:row}`` becomes "1 row" or "2 rows"."""
+
+    words: str
+
+    def __new__(cls, name: str, words: str = "{error}") -> Self:
+        made = str.__new__(cls, name)
+        made._value_, made.words = name, words
+        return made
+
+    def filled(self, details: Mapping[str, object]) -> str:
+        """Return the sentence with these details."""
+        known = {name: "missing" if value is None else value for name, value in details.items()}
+        return self.words.format(**{k: _Quantity(v) if isinstance(v, int) else v for k, v in known.items()})
+
+
+class _Quantity(int):
+    """A number that is formatted with the noun in its format, if any."""
+
+    def __format__(self, noun: str) -> str:
+        return counted(self, noun) if noun else str(int(self))

@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
+from types import TracebackType
 from typing import Any
 
 STANDARD_OUTPUT = "standard output"
 
 
-@contextlib.contextmanager
-def naming(name: str = STANDARD_OUTPUT) -> Iterator[None]:
-    """Add a name to an OSError raised in the block, unless it names a file."""
-    try:
-        yield
-    except OSError as error:
-        if error.errno is None or error.filename is not None:
-            raise
-        raise OSError(error.errno, os.strerror(error.errno), name) from error
+class Naming:
+    """Context manager that adds a name to an OSError raised in its block, unless the error names a file."""
+
+    def __init__(self, name: str = STANDARD_OUTPUT) -> None:
+        self._name = name
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, _: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        if isinstance(error, OSError) and error.errno is not None and error.filename is None:
+            raise OSError(error.errno, os.strerror(error.errno), self._name) from error
 
 
 class NamedStream:
@@ -33,7 +36,7 @@ class NamedStream:
         return NamedStream(self._stream.buffer, self._name)
 
     def write(self, data: Any) -> int:
-        with naming(self._name):
+        with Naming(self._name):
             return int(self._stream.write(data))
 
     def writelines(self, lines: Iterable[Any]) -> None:
@@ -41,7 +44,7 @@ class NamedStream:
             self.write(line)
 
     def flush(self) -> None:
-        with naming(self._name):
+        with Naming(self._name):
             self._stream.flush()
 
     def __getattr__(self, name: str) -> Any:

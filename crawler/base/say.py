@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, TextIO
 
 from crawler.base.disk import FULL
-from crawler.base.named_stream import naming
+from crawler.base.named_stream import Naming
 
 # Errors of writing to a pipe without a reader, and to a closed terminal.
 _GONE = frozenset({errno.EPIPE, errno.EIO})
@@ -60,11 +60,5 @@ def keep_stdout() -> int:
 
 def say_json(value: Mapping[str, Any]) -> None:
     """Write an object in one line to standard output, even if that is reserved. Raises OSError."""
-    text = json.dumps(value)
-    to = result_to.pop() if result_to else 1
-    if to == 1:
-        sys.stdout.write(text + "\n")
-        sys.stdout.flush()
-        return
-    with naming(), open(to, "w", encoding="utf-8", closefd=False) as stream:
-        stream.write(text + "\n")
+    with Naming(), open(result_to.pop() if result_to else 1, "w", encoding="utf-8", closefd=False) as stream:
+        stream.write(json.dumps(value) + "\n")

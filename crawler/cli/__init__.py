@@ -8,10 +8,10 @@ import math
 import os
 import sys
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from importlib import import_module
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from crawler import __version__
 from crawler.base.faults import Failure, UserFault
@@ -20,11 +20,12 @@ from crawler.base.printable import one_line
 from crawler.base.queued_stream import wait_for_reader
 from crawler.base.say import say, say_json, turn_away, watched
 from crawler.base.settings.load import nearest
+from crawler.cli.command_parser import CommandParser
 from crawler.cli.exit_codes import Exit, FailedError, UsageError
 from crawler.cli.help_text import Formatter, overview, short_usage
 from crawler.service.ending_signals import quit_at_once
 
-__all__ = ["COMMANDS", "CommandParser", "command_parser", "main"]
+__all__ = ["COMMANDS", "command_parser", "main"]
 
 # The commands, in the groups of `--help`. A command is the module of that name; its `add_options` takes the command's
 # parser and sets ``run``. Only the given command's module is imported: a tool in a pipe must not wait for
@@ -77,66 +78,15 @@ GROUPS = {
     },
 }
 COMMANDS = {name: text for group in GROUPS.values() for name, text in group.items()}
-_EXPECTED: Mapping[Any, str] = {int: "a whole number", float: "a number"}
 _CRAWL = "crawl.json"  # in the directory of a partitioned crawl
 _BUCKET = "bucket.json"  # ... of a crawl that lives in a store
 _OWN_WORDS = ("crawl", "check", "demo")  # commands that report faults of a directory themselves
 _INTERRUPTED = 2.0  # seconds that readers have for remaining output after an interruption
 _ENGINE = "--engine"
-_OF_ALL_MACHINES = ("stats", "hosts", "top")  # commands that show the reports of workers
+_OF_ALL_MACHINES = ("stats", "top")  # commands that show the reports of workers
 _HELP = ("-h", "--help")
 _VERSION = ("-V", "--version")
 _OF_THE_PROGRAM = (*_HELP, *_VERSION)
-
-
-class CommandParser(argparse.ArgumentParser):
-    """Reports bad usage in one line, with the closest valid word. ``commands`` holds the commands' parsers by name.
-
-    Flags must be written in full: an abbreviation in a script would change its meaning, or lose it, when a flag with
-    the same beginning is added.
-    """
-
-    commands: Mapping[str, argparse.ArgumentParser] = {}
-    by_engine = False  # True if the words name an engine, so that no directory is expected
-
-    def __init__(self, **options: Any) -> None:
-        super().__init__(**{"allow_abbrev": False, **options})
-
-    def add_subparsers(self, **options: Any) -> Any:
-        made = super().add_subparsers(**options)
-        self.commands = made.choices
-        return made
-
-    def flag_like(self, word: str) -> str:
-        """Return a hint in brackets with the flag closest to a wrong one; empty if none is close."""
-        flags = [flag for flag in self._option_string_actions if flag.startswith("--")]
-        named = nearest(word.partition("=")[0].lstrip("-"), [flag.lstrip("-") for flag in flags])
-        return named.replace("mean '", "mean '--")  # compared without dashes, which all flags share
-
-    def _check_value(self, action: argparse.Action, value: Any) -> None:
-        try:
-            super()._check_value(action, value)
-        except argparse.ArgumentError as error:
-            if action.choices is not None:
-                wrong = f"invalid choice: {value!r}"  # the list of choices follows
-                hint = nearest(str(value), map(str, action.choices))
-                error.message = f"{wrong}{hint}{error.message.removeprefix(wrong)}"
-            raise
-
-    def _get_value(self, action: argparse.Action, text: str) -> Any:
-        try:
-            return super()._get_value(action, text)
-        except argparse.ArgumentError as error:
-            if action.type in _EXPECTED:
-                error.message = f"expected {_EXPECTED[action.type]}, not {text!r}"
-            raise
-
-    def _print_message(self, message: str, file: Any = None) -> None:
-        say(file or sys.stderr, message.rstrip("\n"))  # a closed reader is not an error
-
-    def error(self, message: str) -> NoReturn:
-        see = "" if "did you mean" in message else f" (see {self.prog} --help)"
-        raise UsageError(f"{message}{see}")
 
 
 def main(words: Sequence[str] | None = None, loaded: Callable[[bool, bool], object] = max) -> int:

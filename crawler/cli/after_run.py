@@ -7,9 +7,7 @@ the earlier one is kept.
 
 from __future__ import annotations
 
-import contextlib
 import sys
-import threading
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -20,7 +18,7 @@ from crawler.base.settings.parts import Settings
 from crawler.cli.exit_codes import Exit
 from crawler.cli.export import export_parquet, export_wacz
 from crawler.inspect.export.beside import ExportError, SourceError
-from crawler.inspect.export.parquet import check_place
+from crawler.inspect.export.tables import check_place
 from crawler.inspect.export.web_archive import ARCHIVE, package_place
 from crawler.job.directory import JobError
 from crawler.job.stored_errors import DAMAGE
@@ -58,10 +56,8 @@ def check(job: Path, settings: Settings, parquet: Path | None) -> None:
 
 def write(job: Path, settings: Settings, parquet: Path | None, code: int, *, quiet: bool) -> int:
     """Write everything, and return the exit code of a run that would end with ``code``. Ctrl-C skips the rest."""
-    # If a page is kept open, the main thread serves it until a signal ends it, and this is another thread.
-    interruptible = threading.current_thread() is threading.main_thread()
     try:
-        with ending_signals(_interrupt) if interruptible else contextlib.nullcontext():
+        with ending_signals(_interrupt):
             for out, _, export in _wanted(job, settings, parquet):
                 if not quiet:
                     say(sys.stderr, f"writing {out}; press Ctrl-C to skip it")

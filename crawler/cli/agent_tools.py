@@ -11,45 +11,37 @@ import asyncio
 import itertools
 import re
 from collections.abc import Iterable, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, NamedTuple
-from urllib.parse import SplitResult, urlsplit
+from typing import Annotated, Any, NamedTuple
+from urllib.parse import urlsplit
 
 from msgspec import Meta, Struct
 
 from crawler.base.clock import SteadyClock
-from crawler.base.disk import make_private_directory, private_opener
+from crawler.base.disk import make_private_directory
 from crawler.base.settings.parts import CrawlSettings, Depth, Settings
 from crawler.cli.exit_codes import UsageError
-from crawler.cli.launches import (
-    MOST_SEEDS,
-    Launcher,
-    LaunchError,
-    alone,
-    check_command,
-    check_name,
-    checked_seeds,
-    last_line,
-)
-from crawler.engine.seeds import read_urls
+from crawler.cli.launches import Launcher, alone, check_command, checked_seeds, directory_of, last_line
 from crawler.inspect.broken_links import Findings, Result
 from crawler.inspect.crawl_partitions import crawl_partitions, holds_any
 from crawler.inspect.crawl_reader import stats_of
 from crawler.inspect.explanation import explain_in
 from crawler.inspect.page_texts import row_of_page, search_texts
-from crawler.job.directory import LAUNCH_LOG, LAUNCH_SEEDS
+from crawler.job.directory import LAUNCH_LOG
 from crawler.job.job_lock import lock_holder
 from crawler.job.run_settings import read_run
 from crawler.service.commands import NOT_RUNNING, Command, Refused
 from crawler.service.explanation_text import explanation_lines
 from crawler.service.file_source import source_of
+from crawler.service.job_seeds import command_seeds
 from crawler.service.progress.summary import missed
 from crawler.url.urls.canonicaliser import Canonical, Canonicaliser
 from crawler.url.urls.typed import completed
 
 KEPT = ("text", "links")  # outputs that the tools read
 MOST_RUNNING = 4  # crawls at a time
+MOST_SEEDS = 500  # of a call: a command holds the seeds of all calls for a crawl
 # The most that a call may ask for unless the operator says otherwise, and what it gets if it does not ask.
 MOST_PAGES, PAGES = 10_000, 200
 MOST_TIME, TIME = 3_600.0, 300.0  # seconds
@@ -89,106 +81,89 @@ class Crawls:
         return {each.name: lock_holder(each) is not None for each in found}
 
     def place(self, name: str) -> Path:
-        """Return the directory of an existing crawl. Raises LaunchError, UsageError."""
-        check_name(name)
-        if not self._is_crawl(self.directory / name):
+        """Return the directory of an existing crawl. Raises UsageError."""
+        directory = directory_of(self.directory, name)
+        if not self._is_crawl(directory):
             raise UsageError(f"there is no crawl {name!r}: `status` without a name lists them")
-        return self.directory / name
+        return directory
 
     async def start(self, asked: Crawl) -> tuple[Path, bool]:
         """Start or resume a crawl, unless it is running. Returns its directory, and whether it was started. Raises
-        LaunchError, and UserFault for the arguments."""
-        urls, words = checked_seeds(asked.seeds), self._limits_of(asked)
-        name = _name_of(urls[0]) if asked.name is None else asked.name
-        check_name(name)
-        directory = self.directory / name
-        command = (f"--job={directory}", *self._words, *words, str(directory / LAUNCH_SEEDS))
+        UserFault, OSError."""
+        seeds, limits = checked_seeds(asked.seeds), self._limits_of(asked)
+        directory = directory_of(self.directory, _name_of(seeds[0]) if asked.name is None else asked.name)
         async with alone(self.directory):
-            is_new = not holds_any(directory)
-            if starts := await asyncio.to_thread(self._prepare, directory, urls, command):
-                try:
-                    await self._launcher.launch(directory, ("crawl", *command), Path.cwd())
-                except LaunchError:
-                    if not is_new or not holds_any(directory):
-                        raise
-                    # It has run and already ended: its state and log say how.
-        return directory, starts
+            command = await asyncio.to_thread(self._command, directory, seeds, limits)
+            if command is not None:
+                await self._launcher.launch(directory, command, Path.cwd())
+        return directory, command is not None
 
     def _limits_of(self, asked: Crawl) -> list[str]:
         """Return the flags of the limits of a crawl. Raises UsageError for one that the operator does not allow."""
         limits = self._limits
-        pages = _within("max_pages", asked.max_pages, limits.max_pages or MOST_PAGES)
-        time = _within("max_time", asked.max_time, limits.max_time or MOST_TIME)
-        depth = _within("max_depth", asked.max_depth, limits.max_depth)
-        words = [f"--max-pages={pages or min(PAGES, limits.max_pages or PAGES)}"]
-        words.append(f"--max-time={time or min(TIME, limits.max_time or TIME)}")
-        return words if depth is None else [*words, f"--max-depth={depth}"]
+        pages = _within("max_pages", asked.max_pages, limits.max_pages or MOST_PAGES, PAGES)
+        time = _within("max_time", asked.max_time, limits.max_time or MOST_TIME, TIME)
+        words = [f"--max-pages={pages}", f"--max-time={time}"]
+        if asked.max_depth is not None:
+            most = asked.max_depth if limits.max_depth is None else limits.max_depth
+            words.append(f"--max-depth={_within('max_depth', asked.max_depth, most, most)}")
+        return words
 
-    def _prepare(self, directory: Path, urls: Sequence[str], command: Sequence[str]) -> bool:
-        """Add the seeds to the crawl's file. Returns False if the crawl is running, with these seeds. Raises UserFault,
-        LaunchError, OSError; then nothing has been added."""
-        path, is_running = directory / LAUNCH_SEEDS, self.running().get(directory.name, False)
-        known = _seeds(path)
-        more = [url for url in dict.fromkeys(urls) if url not in known]
-        if is_running and more:
+    def _command(self, directory: Path, seeds: Sequence[str], limits: Sequence[str]) -> list[str] | None:
+        """Return the words that start a crawl with these seeds, and those that it has already; None if it is running
+        with them. Raises UserFault, OSError."""
+        if directory.is_symlink():
+            raise UsageError(f"{directory.name} is a symbolic link: choose another name")
+        known = list(command_seeds(directory))
+        if lock_holder(directory) is not None:
+            if set(seeds).issubset(known):
+                return None
             raise UsageError(f"{directory.name} is running with other seeds: stop it, then add seeds with this call")
-        if not is_running:
-            self._check_hosts(directory.name, {*known, *more})
-            if directory.is_symlink():
-                raise UsageError(f"{directory.name} is a symbolic link: choose another name")
-            check_command(command)
-            make_private_directory(directory, exist_ok=True)
-            with open(path, "a", encoding="utf-8", opener=private_opener) as stream:
-                stream.writelines(f"{url}\n" for url in more)
-        return not is_running
+        known = list(dict.fromkeys((*known, *seeds)))
+        self._check_hosts(directory.name, known)
+        words = [*self._words, *limits, "--", *known]
+        check_command([f"--job={directory}", *words])
+        make_private_directory(directory, exist_ok=True)
+        return words
 
-    def _check_hosts(self, name: str, urls: Iterable[str]) -> None:
+    def _check_hosts(self, name: str, seeds: Iterable[str]) -> None:
         """Raise UsageError if too many crawls run, or one of them has a seed on the same host: each keeps the pause
         between requests only for itself."""
         others = [each for each, is_running in self.running().items() if is_running and each != name]
         if len(others) >= MOST_RUNNING:
             raise UsageError(f"{MOST_RUNNING} crawls are running: wait for one or stop it ({', '.join(others)})")
-        hosts = set(map(_host_of, urls))
+        hosts = set(map(_host_of, seeds))
         for other in others:
-            if shared := hosts.intersection(map(_host_of, _seeds(self.directory / other / LAUNCH_SEEDS))):
+            theirs = set(map(_host_of, command_seeds(self.directory / other)))
+            if shared := hosts & (theirs or hosts):  # while it starts, its seeds are unknown
                 raise UsageError(f"{other} is crawling {min(shared)} now: wait for its end, or stop it")
 
     def _is_crawl(self, directory: Path) -> bool:
         return holds_any(directory) and not directory.is_symlink()
 
 
-def _within(name: str, asked: float | None, most: float | None) -> float | None:
-    if asked is not None and most is not None and asked > most:
+def _within(name: str, asked: float | None, most: float, usual: float) -> float:
+    """Return a limit. Raises UsageError if more is asked than the operator allows."""
+    if asked is not None and asked > most:
         raise UsageError(f"{name} is at most {most:g} here")
-    return asked
-
-
-def _seeds(path: Path) -> set[str]:
-    return set(read_urls(path)) if path.is_file() else set()
-
-
-def _parts_of(seed: str) -> SplitResult:
-    url = Canonicaliser(()).canonicalise(completed(seed) or seed)
-    return urlsplit(url.href if isinstance(url, Canonical) else "")
+    return min(usual, most) if asked is None else asked
 
 
 def _host_of(seed: str) -> str:
-    return _parts_of(seed).hostname or ""
+    url = Canonicaliser(()).canonicalise(completed(seed) or seed)
+    return url.host if isinstance(url, Canonical) else ""
 
 
 def _name_of(seed: str) -> str:
     """Return the name of a crawl that was given none: the host of its first seed, with the port if it is unusual."""
-    port = _parts_of(seed).port
-    return re.sub(r"[^A-Za-z0-9._-]+", "-", f"{_host_of(seed)}{'' if port is None else f'-{port}'}").strip("-.")[:64]
+    return re.sub(r"[^A-Za-z0-9._-]+", "-", urlsplit(seed).netloc).strip("-.")[:64]
 
 
 async def _until_ended(directory: Path, wait: float) -> None:
-    now = asyncio.get_running_loop().time
-    deadline = now() + wait
-    while now() < deadline:
-        if lock_holder(directory) is None:
-            return
-        await asyncio.sleep(_POLL)
+    with suppress(TimeoutError):
+        async with asyncio.timeout(wait):
+            while lock_holder(directory) is not None:  # noqa: ASYNC110, another process
+                await asyncio.sleep(_POLL)
 
 
 async def _state_of(directory: Path) -> Answer:
@@ -202,12 +177,8 @@ async def _state_of(directory: Path) -> Answer:
 
 
 class Tool(Struct, forbid_unknown_fields=True):
-    """``changes``: the tool does more than read."""
-
-    changes: ClassVar[bool] = False
-
     async def run(self, crawls: Crawls) -> Answer:
-        """Raises UserFault, LaunchError, OSError, and the errors of reading a job."""
+        """Raises UserFault, OSError, and the errors of reading a job."""
         raise NotImplementedError
 
 
@@ -218,7 +189,6 @@ class Crawl(Tool):
     The same call with the same name resumes a crawl that was stopped or killed, or reached a limit (raise max_pages to
     get more); no finished page is fetched again, and new seeds are added."""
 
-    changes = True
     seeds: Annotated[list[str], Meta(min_length=1, max_length=MOST_SEEDS, description="URLs to start from.")]
     name: Annotated[str, Meta(description="Name for the crawl (default: the host of the first seed).")] | None = None
     max_pages: Annotated[int, Meta(ge=1, description=f"Pages of the crawl in all ({PAGES}).")] | None = None
@@ -254,7 +224,6 @@ class Status(Tool):
 class Stop(Tool):
     """Stop a running crawl. Nothing is lost: `crawl` with the same name resumes it."""
 
-    changes = True
     name: Name
 
     async def run(self, crawls: Crawls) -> Answer:
@@ -279,8 +248,7 @@ class Search(Tool):
     async def run(self, crawls: Crawls) -> Answer:
         end = self.offset + self.limit
         number, hits = await asyncio.to_thread(search_texts, crawls.place(self.name), self.query, end)
-        shown = [{"url": hit.url, "title": hit.title, "snippet": hit.snippet} for hit in hits[self.offset :]]
-        return Answer({"pages": number, "results": shown, "next_offset": end if number > end else None})
+        return Answer({"pages": number, "results": hits[self.offset :], "next_offset": end if number > end else None})
 
 
 class Read(Tool):
@@ -349,3 +317,4 @@ TOOLS: dict[str, type[Tool]] = {
     "broken_links": BrokenLinks,
     "explain": Explain,
 }
+CHANGING = ("crawl", "stop")  # tools that do more than read

@@ -10,7 +10,7 @@ from pathlib import Path
 from crawler.base.printable import printable
 from crawler.cli.damaged_job import guarded
 from crawler.cli.exit_codes import Exit, UsageError
-from crawler.cli.subject import add_subject, directory_of
+from crawler.cli.subject import add_subject
 from crawler.inspect.audit import audit, read_logs
 from crawler.inspect.crawl_partitions import crawl_partitions
 from crawler.job.run_settings import read_run
@@ -21,14 +21,13 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add_subject(parser, in_store=False)
     parser.add_argument("logs", nargs="+", type=Path, metavar="ACCESS_LOG", help="plain, or gzip if named .gz")
     parser.add_argument("--host", metavar="HOST", default="", help="host of lines that name none (the only one)")
-    parser.add_argument("--agent", metavar="NAME", help="whose requests count (the user agent of the job)")
     parser.add_argument("--json", action="store_true", help="one JSON object")
     parser.set_defaults(run=guarded(run))
 
 
 def run(arguments: argparse.Namespace) -> int:
-    jobs = crawl_partitions(directory_of(arguments, "run `crawler audit` there")).jobs
-    agent = arguments.agent or read_run(jobs[0]).settings.fetch.user_agent
+    jobs = crawl_partitions(arguments.job).jobs
+    agent = read_run(jobs[0]).settings.fetch.user_agent
     try:
         logged, unread = read_logs(arguments.logs, agent, arguments.host)
     except (OSError, EOFError, ValueError) as error:

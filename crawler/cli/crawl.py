@@ -59,7 +59,6 @@ from crawler.web.fetch import check_access
 
 if TYPE_CHECKING:
     from crawler.engine.hooks.loaded import Hooks
-    from crawler.service.kept_open import KeptOpen
     from crawler.service.progress.live_line import Progress
 
 Tables = Mapping[str, Mapping[str, Any]]
@@ -242,20 +241,26 @@ def crawl(
     directory, known = arguments.job, Configuration(settings, partial(read_again, arguments))
     options = _options(arguments, settings, finite, check)
 
-    async def whole(view: Progress | None) -> int:
-        async with around or contextlib.nullcontext(), options.kept_open or contextlib.nullcontext():
+    async def whole(view: Progress | None) -> Result:
+        async with around or contextlib.nullcontext():
             with view or contextlib.nullcontext():
-                result = await run_crawl(directory, known, seeds, view, options)
-            return await _shown(arguments, settings, result, options.kept_open)
+                return await run_crawl(directory, known, seeds, view, options)
 
     with shown_run(arguments) as view:
         try:
-            return asyncio.run(whole(view))
+            result = asyncio.run(whole(view))
         except OSError as error:
             if error.errno not in (errno.EADDRINUSE, errno.EADDRNOTAVAIL):
                 raise
             at, why = settings.dashboard.listen, os.strerror(error.errno)
             raise UsageError(f"cannot serve the dashboard at {at}: {why}; choose another port") from error
+        code = report_end(result, directory, arguments.quiet, settings.crawl.fail_on_limit)
+        code = finish(arguments, settings, result, code)
+        if options.keeps_open and result.address is not None and not result.signalled:
+            from crawler.cli.serving import keep_open  # noqa: PLC0415, most crawls have no dashboard to keep
+
+            keep_open(directory, settings.dashboard, result.address, arguments.quiet)
+        return code
 
 
 def _say_what_is_gone(directory: Path, settings: Settings) -> None:
@@ -288,14 +293,8 @@ def _options(
         UserCode() if hooks is None else hooks.code,
         partial(_begin, arguments, hooks),
         opening=_opening(arguments.job) if arguments.open else None,
-        kept_open=_kept_open(arguments.job) if arguments.keep_open else None,
+        keeps_open=arguments.keep_open,
     )
-
-
-def _kept_open(job: Path) -> KeptOpen:
-    from crawler.service.kept_open import KeptOpen  # noqa: PLC0415, most crawls have no dashboard to keep
-
-    return KeptOpen(job)
 
 
 def _begin(arguments: argparse.Namespace, hooks: Hooks | None, run: Run) -> None:
@@ -329,20 +328,3 @@ def take_standard_output(arguments: argparse.Namespace) -> None:
         arguments.records_to = keep_stdout()
     elif arguments.json:
         keep_stdout()
-
-
-async def _shown(arguments: argparse.Namespace, settings: Settings, result: Result, kept_open: KeptOpen | None) -> int:
-    """Report how the run ended, serve its dashboard if that is kept open, and return the exit code."""
-    if kept_open is None or kept_open.address is None:
-        return _ended(arguments, settings, result)
-    code = await asyncio.to_thread(_ended, arguments, settings, result)
-    if not arguments.quiet:
-        say(sys.stderr, f"the dashboard stays open until Ctrl-C; the job is released: {kept_open.address}")
-    await kept_open.serve()
-    return code
-
-
-def _ended(arguments: argparse.Namespace, settings: Settings, result: Result) -> int:
-    """Report how the run ended, write the exports, and return the exit code."""
-    code = report_end(result, arguments.job, arguments.quiet, settings.crawl.fail_on_limit)
-    return finish(arguments, settings, result, code)

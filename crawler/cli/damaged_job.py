@@ -17,7 +17,7 @@ from crawler.inspect.crawl_partitions import crawl_partitions
 from crawler.job.checkpoint.envelope import EnvelopeError, UnknownVersionError
 from crawler.job.directory import JobError
 from crawler.job.run_settings import read_run
-from crawler.job.store.rocks import StoreDamagedError, StoreVersionError
+from crawler.job.store.rocks import StoreDamagedError
 from crawler.job.stored_errors import DAMAGE
 from crawler.seen.filters import NoMemoryError
 
@@ -46,7 +46,7 @@ def changing(directory: Path, words: Callable[[Exception], str] = str) -> Iterat
     except NoMemoryError as error:
         first = "raise the limit (ulimit -v)" if is_limited() else "free some memory"
         raise FailedError(f"stopped: {error}; progress is saved: {first} and run the same command again") from error
-    except (JobError, EnvelopeError, StoreVersionError, CarrierRefusedError) as error:
+    except (JobError, EnvelopeError, CarrierRefusedError) as error:
         raise UsageError(words(error)) from error
     except (StoreDamagedError, *DAMAGE) as error:
         raise FailedError(stopped_text(directory, error)) from error
@@ -74,7 +74,7 @@ def guarded(command: Callable[[argparse.Namespace], int]) -> Callable[[argparse.
     def run(arguments: argparse.Namespace) -> int:
         try:
             return command(arguments)
-        except (JobError, StoreVersionError, UnknownVersionError):
+        except (JobError, UnknownVersionError):
             raise  # not damage
         except CarrierError as error:
             raise UsageError(f"cannot reach {arguments.engine}: {error}") from error

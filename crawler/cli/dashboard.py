@@ -16,6 +16,7 @@ from crawler.cli.damaged_job import guarded, say_defaults
 from crawler.cli.exit_codes import Exit, UsageError
 from crawler.cli.interruptible import run_interruptible
 from crawler.cli.launches import Launches, start_fault
+from crawler.cli.serving import serve_page, until_signalled
 from crawler.cli.subject import add_engine, at_engine, subject_source
 from crawler.inspect.crawl_partitions import holds_any
 from crawler.job.metrics.events import Events
@@ -24,13 +25,10 @@ from crawler.service.commands import performing
 from crawler.service.dashboard.access import Access
 from crawler.service.dashboard.feed import Feed
 from crawler.service.dashboard.job_list import JobList, Routes
-from crawler.service.dashboard.server import Dashboard, JobPage, LiveServer
-from crawler.service.dashboard.token import TOKEN, access_of, keep_token, spoken_of, token_from_file
-from crawler.service.ending_signals import ending_signals
+from crawler.service.dashboard.server import JobPage, LiveServer
+from crawler.service.dashboard.token import TOKEN, access_of, keep_token, token_from_file
 from crawler.service.job_survey import JobSurvey
 from crawler.service.run_view import RunView
-from crawler.service.shown_source import ShownSource
-from crawler.service.source import Source
 from crawler.service.survey_api import SurveyApi
 from crawler.service.watched_jobs import WatchedJobs, jobs_in
 
@@ -102,7 +100,7 @@ def _run_one(arguments: argparse.Namespace, settings: DashboardSettings) -> int:
                 open_in_browser(link, directory).join()
             return Exit.OK
         access, opens = _access(settings, directory), directory if arguments.open else None
-        run_interruptible(lambda: _serve(source, settings, access, opens))
+        run_interruptible(lambda: serve_page(source, settings, access, opens))
     return Exit.OK
 
 
@@ -118,16 +116,6 @@ def _access(settings: DashboardSettings, directory: Path | None) -> Access:
     return access
 
 
-async def _serve(source: Source, settings: DashboardSettings, access: Access, opens: Path | None) -> None:
-    """Serve the page of one job until a signal ends it."""
-    asked = asyncio.Event()
-    asked.set()
-    token = TOKEN if (source.directory / TOKEN).exists() else None
-    async with contextlib.aclosing(ShownSource(source, {"token_file": token})) as page:
-        board = Dashboard(settings, page.feed, page.routes, access)
-        await _until_signalled(board, settings, access, asyncio.create_task(page.keep(asked)), opens)
-
-
 async def _serve_several(
     jobs: WatchedJobs, launches: Launches, settings: DashboardSettings, access: Access, opens: Path | None
 ) -> None:
@@ -140,28 +128,4 @@ async def _serve_several(
     await about.close()
     await nobody.close()
     server = LiveServer(settings, listed, [*listed.routes(), *launches.routes()], access)
-    await _until_signalled(server, settings, access, asyncio.create_task(jobs.keep()), opens)
-
-
-async def _until_signalled(
-    server: LiveServer, settings: DashboardSettings, access: Access, keeping: asyncio.Task[None], opens: Path | None
-) -> None:
-    """Serve until a signal ends it, or until ``keeping`` fails. With ``opens``, also open a browser, by a file in that
-    directory. Raises UsageError, and the errors of ``keeping``."""
-    try:
-        address = await server.start()
-    except OSError as error:
-        keeping.cancel()
-        raise UsageError(
-            f"cannot serve the page at {settings.listen}: {error.strerror}; choose another port"
-        ) from error
-    print(spoken_of(settings, access, address), flush=True)
-    if opens is not None:
-        open_in_browser(access.link(address), opens)
-    loop = asyncio.get_running_loop()
-    with ending_signals(lambda _: loop.call_soon_threadsafe(keeping.cancel)):
-        try:
-            with contextlib.suppress(asyncio.CancelledError):
-                await keeping
-        finally:
-            await server.stop()
+    await until_signalled(server, settings, access, asyncio.create_task(jobs.keep()), opens)

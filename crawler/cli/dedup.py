@@ -29,13 +29,14 @@ from crawler.cli.shared_filter import (
 )
 from crawler.job.metrics.outlook import seen_warning
 from crawler.job.metrics.sentences import suspicion
-from crawler.seen.filters import BLAKE2B, KINDS, Filter, FilterError, HashDescription, KeyHash
+from crawler.seen.filters import BLAKE2B, KINDS, Filter, FilterError, KeyHash
 from crawler.seen.shared.set_address import SECRET_FILE, SetAddress
 from crawler.seen.slices.guava_slice import GUAVA_LAYOUTS
+from crawler.service.ending_signals import interruption
 from crawler.tools.dedup.chain_rebuild import keep_digests
 from crawler.tools.dedup.filter_setup import Wanted, check_agreement, make_filter, make_hash
 from crawler.tools.dedup.key_spec import KeySpec
-from crawler.tools.dedup.lines import Interruption, LineSource
+from crawler.tools.dedup.lines import LineSource
 from crawler.tools.dedup.store import FilterFile, FilterFileError, StoredFilter, read_filter, read_hash
 from crawler.tools.dedup.stream import Keeper, Tally, deduplicate, deduplicate_shared
 from crawler.url.urls.canonicaliser import Canonicaliser
@@ -126,10 +127,10 @@ def _run_shared(arguments: argparse.Namespace, settings: Settings, wanted: list[
     rules = settings.canonical.rules
     producer = producer_of(shared_hash(arguments.secret_of), arguments.producer)
     head = wanted_set(producer, settings.seen, _spec(arguments.raw, rules), arguments.module)
-    with opened(arguments.filter, producer, head) as found, Interruption() as interruption:
+    with opened(arguments.filter, producer, head) as found, interruption() as wake:
         keys = check_set(found, wanted, arguments.raw, rules)
         found.seen.begin()
-        source = LineSource(STDIN, interruption.fd)
+        source = LineSource(STDIN, wake)
         tally = deduplicate_shared(source, keys.reader(found.seen.hash), found.seen, STDOUT, _warn)
         for line in (*told(tally, keys), *set_figures(found)):
             say(sys.stderr, line)
@@ -223,13 +224,13 @@ def _is_flag(want: Wanted) -> bool:
 
 def _run(stored: StoredFilter, keeper: Keeper | None) -> int:
     keys = stored.keys or KeySpec()
-    with Interruption() as interruption:
-        source = LineSource(STDIN, interruption.fd)
+    with interruption() as wake:
+        source = LineSource(STDIN, wake)
         try:
             tally = deduplicate(source, keys.reader(stored.seen.hash), stored.seen, STDOUT, keeper, _warn)
         except FilterError as problem:
             raise FailedError(f"error: {problem}") from problem
-    for line in summary(tally, stored.seen, keys):
+    for line in (*told(tally, keys), *figures(stored.seen)):
         say(sys.stderr, line)
     return ended(tally)
 
@@ -243,19 +244,6 @@ def ended(tally: Tally) -> int:
 
 def _warn(text: str) -> None:
     say(sys.stderr, f"crawler: warning: {text}")
-
-
-def forgeable(hash: HashDescription) -> str:
-    """Return a line that states who can forge keys."""
-    if hash["keyed"]:
-        return f"hash: {hash['algorithm']} with a random seed; keys can be forged: not for untrusted lines"
-    return f"hash: {hash['algorithm']} with seed 0; anyone can forge keys: only for interchange, or for trusted lines"
-
-
-def summary(tally: Tally, seen: Filter, keys: KeySpec) -> Iterator[str]:
-    """Yield the results for the lines, and the reliability of the answers."""
-    yield from told(tally, keys)
-    yield from figures(seen)
 
 
 def told(tally: Tally, keys: KeySpec) -> Iterator[str]:
@@ -274,7 +262,10 @@ def figures(seen: Filter) -> Iterator[str]:
     """Yield some lines about the seen-set."""
     now = seen.statistics()
     if now["hash"]["forgeable"]:
-        yield forgeable(now["hash"])
+        how = "a random seed; keys can be forged: not for untrusted lines"
+        if not now["hash"]["keyed"]:
+            how = "seed 0; anyone can forge keys: only for interchange, or for trusted lines"
+        yield f"hash: {now['hash']['algorithm']} with {how}"
     slices = len(now["slices"])
     yield (
         f"{now['kind']}: {counted(now['count'], 'key')}, {now['bytes']:,} bytes in {counted(slices, 'slice')}; "

@@ -8,7 +8,7 @@ import json
 from crawler.cli.damaged_job import guarded
 from crawler.cli.exit_codes import Exit
 from crawler.cli.named_urls import named_urls
-from crawler.cli.subject import add_subject, at_engine, engine_crawl
+from crawler.cli.subject import add_subject
 from crawler.inspect.explanation import explain_in
 from crawler.service.explanation_text import explanation_lines
 from crawler.url.urls.canonicaliser import Canonicaliser
@@ -23,12 +23,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     url = named_urls([arguments.url], Canonicaliser(()))[0].text
-    if at_engine(arguments):
-        with engine_crawl(arguments) as source:
-            here = source.directory_of(url)
-            found = source.explain(url) if here is None else explain_in(here.parent.parent, url)
-    else:
-        found = explain_in(arguments.job, url)
+    found = explain_in(arguments.job, url)
     if arguments.json:
         print(json.dumps(found.as_json(), indent=2))
     else:

@@ -13,13 +13,12 @@ from crawler.base.figures import counted
 from crawler.cli.damaged_job import guarded, say_defaults
 from crawler.cli.exit_codes import Exit, FailedError, UsageError
 from crawler.cli.options import add_allowed
-from crawler.cli.subject import add_subject, directory_of
+from crawler.cli.subject import add_subject
 from crawler.inspect.export.beside import SourceError
 from crawler.inspect.export.csv_file import record_pieces, write_records
 from crawler.inspect.export.markdown import write_markdown
-from crawler.inspect.export.parquet import Written, write_parquet
 from crawler.inspect.export.refused import Purposes
-from crawler.inspect.export.tables import Source
+from crawler.inspect.export.tables import Source, Written, write_parquet
 from crawler.inspect.export.web_archive import write_index, write_package
 
 
@@ -56,8 +55,6 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     if arguments.allowed and (arguments.cdxj or arguments.wacz):
         raise UsageError("--allowed cannot filter the files of a web archive; crawl with --purpose instead")
-    what = "run `crawler export DIR` there: no URL is in two partitions, so together the exports cover the crawl"
-    arguments.job = directory_of(arguments, what)
     say_defaults(arguments.job)
     if str(arguments.csv) == "-":
         print_csv(record_pieces(Source(arguments.job, arguments.allowed)))

@@ -17,9 +17,9 @@ from crawler.cli.interruptible import run_interruptible
 from crawler.cli.named_urls import named_urls
 from crawler.inspect.crawl_partitions import CrawlPartitions, crawl_partitions
 from crawler.inspect.job_reader import queue
-from crawler.job.crawl_at_rest import at_rest
 from crawler.job.identity import read_identity
 from crawler.job.job import Job
+from crawler.job.job_lock import at_rest
 from crawler.seen.filters import NotForgotten
 from crawler.url.urls.canonicaliser import Canonical, Canonicaliser
 from crawler.url.urls.host_key import host_key

@@ -13,18 +13,16 @@ from msgspec.structs import asdict
 
 from crawler.base.figures import counted
 from crawler.base.printable import printable, terminal
-from crawler.base.say import say
 from crawler.base.settings.sites import Sites
 from crawler.cli.damaged_job import guarded, say_defaults
-from crawler.cli.exit_codes import Exit, UsageError
+from crawler.cli.exit_codes import Exit
 from crawler.cli.options import whole_number
-from crawler.cli.subject import add_subject, at_engine, engine_crawl
+from crawler.cli.subject import add_subject
 from crawler.inspect.crawl_partitions import crawl_partitions
 from crawler.inspect.crawl_reader import hosts_of
 from crawler.inspect.host_settings import DEFAULT, SettingInForce, host_settings, setting_words
-from crawler.inspect.host_table import SORTS, Row, Table
+from crawler.inspect.host_table import SORTS, HostsAsked, Row, Table
 from crawler.job.metrics.sentences import cause_words
-from crawler.job.partition.part_report import HostsAsked
 from crawler.job.run_settings import read_run
 
 _ASCENDING = ("host", "state", "next_time", "wait_seconds", "rule")
@@ -48,7 +46,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    (total, found), fault = (_at_engine(arguments), None) if at_engine(arguments) else _in_directory(arguments)
+    (total, found), fault = _found(arguments)
     if arguments.json:
         print(json.dumps({"total": total, "settings_fault": fault, "hosts": found}, indent=2))
         return Exit.OK
@@ -61,41 +59,18 @@ def run(arguments: argparse.Namespace) -> int:
     return Exit.OK
 
 
-def _in_directory(arguments: argparse.Namespace) -> tuple[Table, str | None]:
+def _found(arguments: argparse.Namespace) -> tuple[Table, str | None]:
     """Return the table of a job or a crawl, and why the settings of a last run cannot be read. Raises the errors of
     ``open_job``."""
     say_defaults(arguments.job)
-    found = hosts_of(arguments.job, _asked(arguments))
+    order = arguments.order or ("asc" if arguments.sort in _ASCENDING else "desc")
+    found = hosts_of(arguments.job, HostsAsked(arguments.sort, order == "desc", limit=arguments.limit))
     runs = {each.number: read_run(each.directory) for each in crawl_partitions(arguments.job).found}
     if arguments.settings:
         sites = {number: Sites(run.settings) for number, run in runs.items()}
         for row in found.rows:
             row["settings"] = list(map(asdict, host_settings(sites[row.get("partition", 0)], row["host"])))
     return found, next((run.fault for run in runs.values() if run.fault is not None), None)
-
-
-def _at_engine(arguments: argparse.Namespace) -> Table:
-    """Return the number of hosts that workers report, and the first rows of their tables. Warns about partitions
-    without a report."""
-    from crawler.service.answering import MOST_HOSTS  # noqa: PLC0415, not needed for a directory
-    from crawler.service.engine_crawl import partitions_text  # noqa: PLC0415
-
-    if arguments.settings:
-        raise UsageError("--settings needs the directory of a job or a crawl: give it instead of --engine")
-    if arguments.limit > MOST_HOSTS:
-        raise UsageError(f"--limit: an engine shows at most {MOST_HOSTS:,} hosts")
-    with engine_crawl(arguments) as view:
-        found = view.hosts(_asked(arguments))
-        if len(view.missing) == view.crawl.crawl.partitions:
-            raise UsageError(f"no worker answers: run the command where the partitions are: {view.crawl.elsewhere()}")
-        if view.missing:
-            say(sys.stderr, f"no worker answers for {partitions_text(view.missing)}: their hosts are left out")
-    return found
-
-
-def _asked(arguments: argparse.Namespace) -> HostsAsked:
-    order = arguments.order or ("asc" if arguments.sort in _ASCENDING else "desc")
-    return HostsAsked(arguments.sort, order == "desc", limit=arguments.limit)
 
 
 def _lines(rows: list[Row], *, narrow: bool) -> Iterator[str]:

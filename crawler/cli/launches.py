@@ -17,7 +17,6 @@ once, with the line that the crawl wrote.
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import contextlib
 import itertools
@@ -28,21 +27,24 @@ import subprocess
 import tomllib
 from collections.abc import AsyncIterator, Awaitable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 from aiohttp import web
 
 from crawler.base.disk import make_private_directory, private_opener
 from crawler.base.faults import UserFault
+from crawler.base.printable import one_line
 from crawler.base.same_program import words_of
-from crawler.base.settings.load import SettingsError, settings_from
+from crawler.base.settings.load import settings_from
 from crawler.base.settings.parts import Settings
+from crawler.cli.command_parser import CommandParser
 from crawler.cli.crawl import add_options, build_settings
 from crawler.cli.exit_codes import Exit, UsageError
 from crawler.cli.options import FLAGS, flag_words
 from crawler.engine.seeds import SeedsError, read_urls
+from crawler.inspect.crawl_partitions import holds_any
 from crawler.job.checkpoint.envelope import EnvelopeError
-from crawler.job.directory import DEMO, LAUNCH_LOG, LAUNCH_LOG_BEFORE, LAUNCH_SEEDS, JobError, holds_job, is_free
+from crawler.job.directory import DEMO, LAUNCH_LOG, LAUNCH_LOG_BEFORE, LAUNCH_SEEDS, is_free
 from crawler.job.job_lock import lock_holder, locked, unlock
 from crawler.job.last_command import STDIN, LastCommand, read_command
 from crawler.job.live_status import read_live
@@ -67,12 +69,8 @@ _NOT_FROM_A_PAGE = (
 _SEND = 'Send {"name": NAME, "seeds": [URL, ...]}, and optionally "settings" in TOML or as tables.'
 
 
-class LaunchError(Exception):
-    """A crawl cannot be started. The text is one line; ``status`` is the HTTP status."""
-
-    def __init__(self, text: str, status: int = 409) -> None:
-        super().__init__(text)
-        self.status = status
+class LaunchError(UserFault):
+    """A crawl cannot be started now. The text is one line."""
 
 
 class Launcher:
@@ -82,21 +80,30 @@ class Launcher:
         self._one = asyncio.Lock()
         self._started: list[subprocess.Popen[bytes]] = []
 
-    async def launch(self, job: Path, words: Sequence[str], directory: Path) -> str:
-        """Start ``crawler WORDS`` in a directory, for a job whose own directory exists. Returns the outcome in one
-        line. Raises LaunchError, also if a crawl of the job is running: another one may just have been started."""
+    async def launch(self, job: Path, words: Sequence[str], place: Path) -> str:
+        """Start ``crawler crawl WORDS`` of a job in the directory ``place``; the job's own directory exists. Returns
+        the outcome in one line. The crawl of a new job that ends before the job exists leaves no trace: its name is
+        free again. Raises LaunchError, also if a crawl of the job is running: another one may just have been
+        started."""
         async with self._one:
             # ``poll`` lets the system discard the exit codes of ended processes.
             self._started = [each for each in self._started if each.poll() is None]
-            log = job / LAUNCH_LOG
+            log, is_new = job / LAUNCH_LOG, not holds_any(job)
             try:
                 if lock_holder(job) is not None:
                     raise LaunchError("the crawl is running")
-                process = await asyncio.to_thread(_start, words, directory, log)
+                process = await asyncio.to_thread(_start, ("crawl", f"--job={job}", *words), place, log)
             except OSError as error:
                 raise LaunchError(f"cannot start the crawl: {error.filename or ''} {error.strerror}") from error
             self._started.append(process)
-            return await _outcome(process, job, log)
+            try:
+                return await _outcome(process, job, log)
+            except LaunchError as error:
+                if is_new and holds_any(job):
+                    return f"It has already ended: {error}"
+                if is_new and lock_holder(job) is None:
+                    await asyncio.to_thread(shutil.rmtree, job, ignore_errors=True)
+                raise
 
 
 @contextlib.asynccontextmanager
@@ -116,18 +123,13 @@ class Launches:
     def __init__(self, jobs: WatchedJobs, new_jobs: Path | None, config: Path | None) -> None:
         self._jobs = jobs
         self._new_jobs = new_jobs
-        self._config = config
+        self._config = [] if config is None else [f"--config={config.absolute()}"]
         self._launcher = Launcher()
 
     def check_config(self) -> None:
-        """Raise UsageError if no new job could be created with ``config``."""
-        if self._new_jobs is None or self._config is None:
-            return
-        try:
-            config, job = f"--config={self._config.absolute()}", f"--job={self._new_jobs / '.new'}"
-            check_command(["https://example.org/", config, job])
-        except LaunchError as error:
-            raise UsageError(str(error)) from error
+        """Raise UserFault if no new job could be created with ``config``."""
+        if self._new_jobs is not None:
+            check_command(["https://example.org/", *self._config, f"--job={self._new_jobs / '.new'}"])
 
     def routes(self) -> list[web.RouteDef]:
         return [
@@ -157,12 +159,12 @@ class Launches:
         raise web.HTTPBadRequest(text='Send {"name": NAME} with the name of the new job.')
 
     async def start(self, name: str, seeds: Sequence[str], settings: Mapping[str, Any]) -> str:
-        """Create a job and start its crawl. Raises LaunchError."""
+        """Create a job and start its crawl. Raises UserFault."""
         directory = self._free(name)
-        words = ([] if self._config is None else [f"--config={self._config.absolute()}"]) + _words(settings)
+        words = [*self._config, *_words(settings)]
         urls = checked_seeds(seeds)
         await asyncio.to_thread(check_command, [str(directory / LAUNCH_SEEDS), *words, f"--job={directory}"])
-        return await self._begin(directory, urls, (str(directory / LAUNCH_SEEDS), *words), Path.cwd())
+        return await self._begin(directory, urls, words, Path.cwd())
 
     async def resume(self, name: str) -> str:
         """Resume the crawl of a job, with the settings of its last run. Raises KeyError, LaunchError."""
@@ -170,64 +172,54 @@ class Launches:
         command = command_of(directory)
         urls, files, gone = command.seeds_of(directory)
         seeds = [*urls, *map(str, files)] or [STDIN]  # the job knows which other seeds it has read
-        job = f"--job={directory}"
-        words = ("crawl", *command.words, job, "--", *seeds)
-        text = await self._launcher.launch(directory, words, Path(command.directory))
+        text = await self._launcher.launch(directory, (*command.words, "--", *seeds), Path(command.directory))
         await self._jobs.look()
         return f"{text} One of its seeds files is gone: it continues with the seeds already read." if gone else text
 
     async def duplicate(self, name: str, new: str) -> str:
         """Create a job with the seeds and settings of another one, and start its crawl. Raises KeyError,
-        LaunchError."""
+        UserFault."""
         source, directory = self._jobs.job(name).directory, self._free(new)
         command = command_of(source)
         urls, files, gone = command.seeds_of(source)
         if gone or not (urls or files) or STDIN in command.seeds:
             raise LaunchError("its seeds no longer exist, or came from standard input: start a new job with them")
-        page = () if not _has_dashboard(source) else ("--dashboard=0",)  # the other job's port may be in use
-        own = [str(directory / LAUNCH_SEEDS)] if files else []  # the new job must not depend on the other job's files
-        lines = itertools.chain.from_iterable(map(read_urls, files)) if files else None
-        return await self._begin(directory, lines, (*command.words, *page, "--", *urls, *own), Path(command.directory))
+        has_page = read_run(source).settings.dashboard.listen is not None
+        page = ("--dashboard=0",) if has_page else ()  # the other job's port may be in use
+        # They are copied: the new job must not depend on the other job's files.
+        seeds = itertools.chain(urls, *map(read_urls, files))
+        return await self._begin(directory, seeds, (*command.words, *page), Path(command.directory))
 
-    async def _begin(self, directory: Path, seeds: Iterable[str] | None, words: Sequence[str], place: Path) -> str:
-        """Create the directory of a new job and start its crawl there. A crawl that ends before it creates its job
-        leaves no trace: its name is free again."""
+    async def _begin(self, directory: Path, seeds: Iterable[str], words: Sequence[str], place: Path) -> str:
+        """Create the directory of a new job and start its crawl there. Raises UserFault."""
         try:
             async with alone(directory.parent):
                 self._free(directory.name)  # another program may just have created it
                 await asyncio.to_thread(_make, directory, seeds)
-                try:
-                    text = await self._launcher.launch(directory, ("crawl", f"--job={directory}", *words), place)
-                except LaunchError as error:
-                    if lock_holder(directory) is None and not holds_job(directory):
-                        await asyncio.to_thread(shutil.rmtree, directory, ignore_errors=True)
-                        raise
-                    text = f"It has already ended: {error}"
+                words = (*words, "--", str(directory / LAUNCH_SEEDS))
+                text = await self._launcher.launch(directory, words, place)
         except OSError as error:
             raise LaunchError(f"cannot create the directory: {error.strerror}") from error
-        except SeedsError as error:
-            raise LaunchError(str(error)) from error
         await self._jobs.show(directory.name)
         return text
 
     def _free(self, name: str) -> Path:
-        """Return the directory for a new job. Raises LaunchError."""
+        """Return the directory for a new job. Raises UserFault."""
         if self._new_jobs is None:
-            raise LaunchError("start the dashboard with --new-jobs DIR, in which new jobs are created", 403)
-        check_name(name)
-        directory = self._new_jobs.absolute() / name
+            raise web.HTTPForbidden(text="start the dashboard with --new-jobs DIR, in which new jobs are created")
+        directory = directory_of(self._new_jobs.absolute(), name)
         if not is_free(directory) or lock_holder(directory) is not None:
             raise LaunchError("a directory of that name already exists: choose another name")
         return directory
 
 
-def check_name(name: str) -> None:
-    """Raise LaunchError if a job cannot have that name: with such names, no path leaves the directory of jobs."""
+def directory_of(jobs: Path, name: str) -> Path:
+    """Return the directory of a job in a directory of jobs. No name leads out of that. Raises UsageError."""
     if _NAME.fullmatch(name) is None:
-        raise LaunchError(
-            f"a name has 1 to {MOST_NAME} letters, digits, dots, dashes or underscores; the first is a letter or digit",
-            400,
+        raise UsageError(
+            f"a name has 1 to {MOST_NAME} letters, digits, dots, dashes or underscores; the first is a letter or digit"
         )
+    return jobs / name
 
 
 def command_of(directory: Path) -> LastCommand:
@@ -255,12 +247,10 @@ def start_fault(directory: Path) -> str | None:
     return None
 
 
-def _make(directory: Path, seeds: Iterable[str] | None) -> None:
-    """Create the directory of a new job, with its seeds if there are any. Raises OSError, or SeedsError if they cannot
-    be read; then the directory does not exist."""
+def _make(directory: Path, seeds: Iterable[str]) -> None:
+    """Create the directory of a new job, with its seeds. Raises OSError, or SeedsError if they cannot be read; then the
+    directory does not exist."""
     make_private_directory(directory, exist_ok=True)
-    if seeds is None:
-        return
     try:
         with open(directory / LAUNCH_SEEDS, "w", encoding="utf-8", opener=private_opener) as stream:
             stream.writelines(f"{seed}\n" for seed in seeds)
@@ -309,18 +299,9 @@ def last_line(log: Path) -> str:
     return ""
 
 
-def _has_dashboard(directory: Path) -> bool:
-    with contextlib.suppress(JobError, SettingsError):
-        return read_run(directory).settings.dashboard.listen is not None
-    return False
-
-
 def _words(settings: Mapping[str, Any]) -> list[str]:
-    """Return the flags for settings from a page. Raises LaunchError."""
-    try:
-        settings_from(settings, "settings")
-    except SettingsError as error:
-        raise LaunchError(str(error), 400) from error
+    """Return the flags for settings from a page. Raises UserFault."""
+    settings_from(settings, "settings")
     flags = {(table, key): (flag, options) for flag, (table, key, options) in FLAGS.items()}
     words = list[str]()
     for table, values in settings.items():
@@ -328,39 +309,32 @@ def _words(settings: Mapping[str, Any]) -> list[str]:
             flag, options = flags.get((table, key), ("", {}))
             if not flag or flag in _NOT_FROM_A_PAGE:
                 name = f"{table}.{key}" if key else f"[[{table}]]"
-                raise LaunchError(f"{name} cannot be set here: set it in the file that --config names", 400)
+                raise UsageError(f"{name} cannot be set here: set it in the file that --config names")
             if value is False:
-                raise LaunchError(f"{table}.{key} can only be switched on here", 400)
+                raise UsageError(f"{table}.{key} can only be switched on here")
             if flag in ("--include", "--exclude") and any(each.startswith("@") for each in value):
-                raise LaunchError(f"{table}.{key} cannot name files here: write the patterns", 400)
+                raise UsageError(f"{table}.{key} cannot name files here: write the patterns")
             words += flag_words(flag, value, options)
     return words
 
 
 def checked_seeds(seeds: Sequence[str]) -> list[str]:
-    """Return the seeds without surrounding whitespace. Raises LaunchError."""
-    canonicaliser = Canonicaliser(())
+    """Return the seeds as canonical URLs. Raises UsageError."""
+    canonicaliser, found = Canonicaliser(()), list[str]()
     for seed in seeds:
         url = canonicaliser.canonicalise(completed(seed) or seed.strip())
         if not isinstance(url, Canonical) or not seed.isprintable():  # a line feed would split it in two
             reason = "it has control characters" if isinstance(url, Canonical) else url.reason
-            raise LaunchError(f"{seed[:200]!r} is not a valid seed: {reason}", 400)
-    return [seed.strip() for seed in seeds]
+            raise UsageError(f"{seed[:200]!r} is not a valid seed: {reason}")
+        found.append(url.href)
+    return found
 
 
 def check_command(words: Sequence[str]) -> Settings:
-    """Check the command of a new crawl, as the crawl itself will, and return its settings. Raises LaunchError."""
-    parser = _Parser(prog="crawler crawl", add_help=False)
+    """Check the command of a new crawl, as the crawl itself will, and return its settings. Raises UserFault."""
+    parser = CommandParser(prog="crawler crawl", add_help=False)
     add_options(parser)
-    try:
-        return build_settings(parser.parse_args(list(words)))
-    except UserFault as error:
-        raise LaunchError(" ".join(str(error).split()), 400) from error
-
-
-class _Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> NoReturn:
-        raise UsageError(message)
+    return build_settings(parser.parse_args(list(words)))
 
 
 def _tables(settings: Any) -> Mapping[str, Any]:
@@ -380,6 +354,7 @@ async def _answer(name: str, started: Awaitable[str], status: int) -> web.Respon
         text = await started
     except KeyError:
         raise web.HTTPNotFound(text="This page shows no job of that name.") from None
-    except LaunchError as error:
-        return web.json_response({"error": str(error)}, status=error.status)
+    except UserFault as error:
+        status = 409 if isinstance(error, LaunchError) else 400
+        return web.json_response({"error": one_line(str(error))}, status=status)
     return web.json_response({"name": name, "text": text}, status=status)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -39,25 +39,28 @@ _PATTERNS = "may be repeated; @FILE: patterns from a file"
 
 def output_names(text: str) -> list[str]:
     """Parse the value of ``--output``. Raises ArgumentTypeError, whose text follows the name of the flag."""
-    names = list(dict.fromkeys(name.strip() for name in text.split(","))) if text.strip() else []
-    for name in names:
-        if not name:
-            raise argparse.ArgumentTypeError("a name is missing next to a comma; to keep nothing: --output ''")
-        if name == "pages":
-            raise argparse.ArgumentTypeError("pages.jsonl is always written: name other outputs to keep")
-        if name not in OUTPUT_NAMES:
-            known = ", ".join(OUTPUT_NAMES)
-            raise argparse.ArgumentTypeError(f"unknown {name!r}{nearest(name.lower(), OUTPUT_NAMES)}; known: {known}")
-    return names
+    names = _names(text) if text.strip() else []
+    if "" in names:
+        raise argparse.ArgumentTypeError("a name is missing next to a comma; to keep nothing: --output ''")
+    if "pages" in names:
+        raise argparse.ArgumentTypeError("pages.jsonl is always written: name other outputs to keep")
+    return _known(names, OUTPUT_NAMES)
 
 
 def purposes(text: str) -> list[str]:
     """Parse a list of purposes. Raises ArgumentTypeError."""
-    names = list(dict.fromkeys(name.strip() for name in text.split(",")))
+    return _known(_names(text), PURPOSES)
+
+
+def _names(text: str) -> list[str]:
+    return list(dict.fromkeys(name.strip() for name in text.split(",")))
+
+
+def _known(names: list[str], known: Sequence[str]) -> list[str]:
     for name in names:
-        if name not in PURPOSES:
-            hint = nearest(name.lower(), PURPOSES)
-            raise argparse.ArgumentTypeError(f"unknown {name!r}{hint}; known: {', '.join(PURPOSES)}")
+        if name not in known:
+            hint = nearest(name.lower(), known)
+            raise argparse.ArgumentTypeError(f"unknown {name!r}{hint}; known: {', '.join(known)}")
     return names
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from crawler.base.figures import counted
 from crawler.cli.damaged_job import guarded, say_defaults
 from crawler.cli.exit_codes import Exit, FailedError, UsageError
-from crawler.cli.subject import add_subject, directory_of
+from crawler.cli.subject import add_subject
 from crawler.inspect.export.job_report import write_report
 
 
@@ -23,7 +23,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    job = directory_of(arguments, "run `crawler report DIR` there: each report covers the partitions in that directory")
+    job: Path = arguments.job
     out = arguments.out or Path(f"{job.absolute().name}-report.html")
     if out == Path("-"):
         raise UsageError("--out must name a file: the page cannot be written to standard output")

@@ -8,7 +8,7 @@ import json
 from crawler.cli.damaged_job import guarded
 from crawler.cli.exit_codes import Exit
 from crawler.cli.options import purposes
-from crawler.cli.subject import add_subject, directory_of
+from crawler.cli.subject import add_subject
 from crawler.inspect.crawl_partitions import crawl_partitions
 from crawler.inspect.export.refused import retracted
 
@@ -25,7 +25,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    job = directory_of(arguments, "run `crawler retract DIR` there")
+    job = arguments.job
     for found in retracted(crawl_partitions(job).jobs, arguments.purpose):
         print(json.dumps(found, separators=(",", ":")) if arguments.json else found["url"])
     return Exit.OK

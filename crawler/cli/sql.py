@@ -18,7 +18,7 @@ from crawler.cli.damaged_job import guarded, say_defaults
 from crawler.cli.exit_codes import Exit, UsageError
 from crawler.cli.export import missing_text, print_csv
 from crawler.cli.options import add_allowed
-from crawler.cli.subject import add_subject, directory_of
+from crawler.cli.subject import add_subject
 from crawler.inspect.export.csv_file import csv_pieces
 from crawler.inspect.export.query import READ, Answer, answers, columns_of_table, lack_of
 from crawler.inspect.export.tables import Source
@@ -55,7 +55,6 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     if len(arguments.query) > 1:
         raise UsageError("the query must be one argument: put it in quotes")
-    arguments.job = directory_of(arguments, "run `crawler sql DIR` there")
     source = Source(arguments.job, arguments.allowed)
     if not arguments.query:
         print(_listing(source))

@@ -7,13 +7,13 @@ import json
 
 from crawler.cli.damaged_job import guarded, say_defaults
 from crawler.cli.exit_codes import Exit
-from crawler.cli.subject import add_subject, at_engine, engine_crawl
+from crawler.cli.subject import add_subject_or_engine, at_engine, engine_crawl
 from crawler.inspect.crawl_reader import stats_of
 from crawler.service.progress.summary import summary
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    add_subject(parser)
+    add_subject_or_engine(parser)
     parser.add_argument("--json", action="store_true", help="one JSON object")
     parser.add_argument("--all", action="store_true", help="all counts, not only those that fit on one screen")
     parser.set_defaults(run=guarded(run))

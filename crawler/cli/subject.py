@@ -1,4 +1,4 @@
-"""Decides what a command examines: a job, a partitioned crawl in a directory, or one at an engine."""
+"""Decides what a command examines: a job, a partitioned crawl in a directory, or the statistics of one at an engine."""
 
 from __future__ import annotations
 
@@ -19,12 +19,17 @@ if TYPE_CHECKING:
 
 
 def add_subject(parser: argparse.ArgumentParser, *, in_store: bool = True) -> None:
-    """Add the arguments that name the subject: DIR, or an engine and a name. ``in_store``: the address of a store is
-    also accepted for DIR (``by_address``)."""
+    """Add the argument DIR. ``in_store``: the address of a store is also accepted for it (``by_address``)."""
+    text = "a job, or a partitioned crawl"
+    text += "; or the address of the store where it lives, or of a backup" if in_store else ""
+    parser.add_argument("job", type=_directory_or_address, metavar="DIR", help=text)
+    parser.set_defaults(takes_crawl=True)
+
+
+def add_subject_or_engine(parser: argparse.ArgumentParser, *, in_store: bool = True) -> None:
+    """Add the arguments of ``add_subject``, or those of ``add_engine`` if the words name an engine."""
     if not getattr(parser, "by_engine", False):
-        text = "a job, or a partitioned crawl"
-        text += "; or the address of the store where it lives, or of a backup" if in_store else ""
-        parser.add_argument("job", type=_directory_or_address, metavar="DIR", help=text)
+        add_subject(parser, in_store=in_store)
     add_engine(parser)
 
 
@@ -38,7 +43,7 @@ def add_engine(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("instead of DIR, a partitioned crawl on several machines")
     for flag, text in (("--engine", "its workers' server, such as redis://HOST:PORT"), ("--crawl", "its name")):
         group.add_argument(flag, **{**FLAGS[flag][2], "help": text})
-    parser.set_defaults(takes_crawl=True, takes_engine=True)
+    parser.set_defaults(takes_crawl=True)
 
 
 def at_engine(arguments: argparse.Namespace) -> bool:
@@ -72,17 +77,3 @@ def subject_source(arguments: argparse.Namespace) -> Iterator[Source]:
         return
     with engine_crawl(arguments) as view:
         yield view
-
-
-def directory_of(arguments: argparse.Namespace, what: str) -> Path:
-    """Return the directory of the subject, for a command that reads the files themselves. ``what``: what to do where
-    the files are. Raises UsageError if they are not all in one directory of this machine, and the errors of
-    ``engine_crawl``."""
-    if not at_engine(arguments):
-        directory: Path = arguments.job
-        return directory
-    with engine_crawl(arguments) as view:
-        here = view.crawl.directory_here()
-        if here is None:
-            raise UsageError(f"not all of the crawl is in one directory here: {view.crawl.elsewhere()}: {what}")
-    return here

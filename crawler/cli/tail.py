@@ -11,14 +11,13 @@ from collections.abc import Collection, Iterable, Iterator
 from crawler.cli.damaged_job import guarded
 from crawler.cli.exit_codes import Exit
 from crawler.cli.options import add_allowed, whole_number
-from crawler.cli.subject import add_subject, directory_of
-from crawler.inspect.crawl_tail import tail_of
+from crawler.cli.subject import add_subject
 from crawler.inspect.export.refused import refuses
-from crawler.inspect.record_stream import once_known
+from crawler.inspect.record_stream import once_known, tail_of
 from crawler.job.output.changes import Change
 from crawler.job.records import Outcome
 
-_OF_REFUSED = ("url", "status", "outcome", "fetched_at", "consent", "consent_by", "visit")
+_OF_REFUSED = ("url", "status", "outcome", "fetched_at", "consent", "consent_by", "visit", "cursor")
 _POLL = 0.25  # seconds between two checks of the job
 
 
@@ -46,8 +45,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    job = directory_of(arguments, "run `crawler tail DIR` there")
-    tail = tail_of(job, arguments.outcome)
+    job, tail = arguments.job, tail_of(arguments.job, arguments.outcome)
     out = sys.stdout.buffer
     more, reader = tail.more, select.poll()
     reader.register(out.fileno(), 0)  # errors and hang-ups are always reported
@@ -75,7 +73,4 @@ def _usable(lines: Iterable[bytes], allowed: Collection[str]) -> Iterator[bytes]
             yield line
         elif "change" in record:
             kept = {name: record[name] for name in _OF_REFUSED if name in record}
-            yield (
-                json.dumps(kept | {"change": Change.DELETE, "cursor": record["cursor"]}, separators=(",", ":")).encode()
-                + b"\n"
-            )
+            yield json.dumps(kept | {"change": Change.DELETE}, separators=(",", ":")).encode() + b"\n"

@@ -21,8 +21,8 @@ from crawler.cli.named_urls import named_urls
 from crawler.cli.options import output_names
 from crawler.engine.extracting_again import AGAIN, Counts, ExtractingAgain
 from crawler.inspect.crawl_partitions import crawl_partitions
-from crawler.job.crawl_at_rest import at_rest
 from crawler.job.job import Job
+from crawler.job.job_lock import at_rest
 from crawler.job.run_settings import read_run
 from crawler.url.urls.canonicaliser import Canonicaliser
 from crawler.web.extract.text_pool import missing_library

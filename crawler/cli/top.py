@@ -9,7 +9,7 @@ import select
 import sys
 import termios
 import tty
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from rich.console import Console
 from rich.live import Live
@@ -17,10 +17,11 @@ from rich.live import Live
 from crawler.base.printable import terminal
 from crawler.cli.damaged_job import guarded
 from crawler.cli.exit_codes import Exit
-from crawler.cli.subject import add_subject, subject_source
-from crawler.job.partition.part_report import HostsAsked
+from crawler.cli.subject import add_subject_or_engine, subject_source
+from crawler.inspect.host_table import HostsAsked, Table
 from crawler.service.progress.top_view import screen
 from crawler.service.source import INTERVAL, Source
+from crawler.service.view import Unavailable
 
 _HOSTS_EVERY = 5  # refreshes per refresh of the hosts, which opens the store
 _HOSTS = HostsAsked("work", limit=100)
@@ -33,7 +34,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "Show the state of a job on one screen, refreshed every second until q or Ctrl-C. If standard output is not a "
         "terminal, print it once."
     )
-    add_subject(parser, in_store=False)
+    add_subject_or_engine(parser, in_store=False)
     parser.set_defaults(run=guarded(run))
 
 
@@ -45,14 +46,14 @@ def run(arguments: argparse.Namespace) -> int:
 def _show(view: Source) -> int:
     if not sys.stdout.isatty():
         console = Console(file=terminal(sys.stdout), width=_PLAIN_WIDTH, highlight=False)
-        console.print(screen(view.stats(), view.history, view.hosts(_HOSTS), _PLAIN_HEIGHT, _PLAIN_WIDTH))
+        console.print(screen(view.stats(), view.history, _hosts(view), _PLAIN_HEIGHT, _PLAIN_WIDTH))
         return Exit.OK
     console = Console(file=terminal(sys.stdout))
     looks = 0
     with _keys() as asked_to_end, Live(console=console, screen=True, auto_refresh=False) as live:
         while True:
             if looks % _HOSTS_EVERY == 0:
-                hosts = view.hosts(_HOSTS)
+                hosts = _hosts(view)
             looks += 1
             live.update(screen(view.stats(), view.history, hosts, console.height, console.width), refresh=True)
             if asked_to_end(INTERVAL):
@@ -60,31 +61,31 @@ def _show(view: Source) -> int:
             view.take(view.read())
 
 
-class _Keys:
-    def __init__(self, stream: int | None) -> None:
-        self._stream = stream
-
-    def __call__(self, seconds: float) -> bool:
-        """Wait up to ``seconds`` for q, and return whether it was pressed."""
-        ready, _, _ = select.select([] if self._stream is None else [self._stream], [], [], seconds)
-        if not ready or self._stream is None:
-            return False
-        pressed = os.read(self._stream, 64)
-        if not pressed:
-            self._stream = None  # closed: no more keys will come
-        return b"q" in pressed
+def _hosts(view: Source) -> Table:
+    """Return the first rows of the table of hosts; none if the source has only statistics."""
+    try:
+        return view.hosts(_HOSTS)
+    except Unavailable:
+        return Table(view.stats()["hosts"], [])
 
 
 @contextlib.contextmanager
-def _keys() -> Iterator[_Keys]:
-    """Read the keyboard key by key, and restore the terminal at the end."""
+def _keys() -> Iterator[Callable[[float], bool]]:
+    """Yield a function that waits up to that many seconds for q, and returns True if it was pressed or no more keys
+    will come. The terminal is restored at the end."""
     if not sys.stdin.isatty():
-        yield _Keys(None)
+        yield lambda seconds: bool(select.select([], [], [], seconds)[0])
         return
     stream = sys.stdin.fileno()
+
+    def asked_to_end(seconds: float) -> bool:
+        ready, _, _ = select.select([stream], [], [], seconds)
+        pressed = os.read(stream, 64) if ready else b" "
+        return not pressed or b"q" in pressed
+
     before = termios.tcgetattr(stream)
     tty.setcbreak(stream)
     try:
-        yield _Keys(stream)
+        yield asked_to_end
     finally:
         termios.tcsetattr(stream, termios.TCSADRAIN, before)

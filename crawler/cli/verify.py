@@ -7,8 +7,8 @@ import json
 
 from crawler.cli.damaged_job import guarded
 from crawler.cli.exit_codes import Exit
-from crawler.cli.subject import add_subject, directory_of
-from crawler.inspect.integrity.crawl_verifier import verify_crawl
+from crawler.cli.subject import add_subject
+from crawler.inspect.integrity.verifier import verify_crawl
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -18,7 +18,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    directory = directory_of(arguments, "run `crawler verify DIR` there: each checks the partitions in its directory")
+    directory = arguments.job
     if arguments.json:
         found = list(verify_crawl(directory))
         whole = not any(finding.is_fault for _, finding in found)

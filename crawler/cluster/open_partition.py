@@ -60,7 +60,7 @@ class OpenPartition:
     @property
     def durable(self) -> int:
         """The number of those transactions that are durable, including in the crawl's store."""
-        return self.job.durable
+        return self.job.promises.kept
 
     @property
     def is_sent(self) -> bool:

@@ -57,7 +57,7 @@ class _Account:
 
     def look(self, now: float) -> Wish | None:
         """Return the wish to send to the coordinator now, if any."""
-        counters, under_way = self.partition.job.counters, len(self.partition.run.under_way)
+        counters, under_way = self.partition.job.counters, len(self.partition.run.visitor.under_way)
         if now >= self._paced[0] + 1.0:
             self._pace = max((counters.pages_fetched - self._paced[1]) / (now - self._paced[0]), self._pace / 2)
             self._paced = now, counters.pages_fetched

@@ -41,7 +41,7 @@ class Tally:
         self._done.update(self._done_in(partition))
         del self._begun[number]
         self._seeds[number] = run.job.counters.seeds_fetched
-        self.last_seed_error = run.last_seed_error or self.last_seed_error
+        self.last_seed_error = run.visitor.last_seed_error or self.last_seed_error
 
     @property
     def seeds_fetched(self) -> int:

@@ -57,13 +57,12 @@ class SaidOnce:
 
 class Capacity(Struct, frozen=True):
     """A worker's capacity: ``free`` of its ``slots``. ``waiting`` requests wait for the rate limit of ``rate`` requests
-    a second; None means no limit. ``alone``: no URLs are handed out, because a page is being visited alone."""
+    a second; None means no limit."""
 
     slots: int
     free: int
     rate: float | None
     waiting: int
-    alone: bool
 
 
 class Context(Struct, frozen=True):

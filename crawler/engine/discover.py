@@ -191,7 +191,8 @@ class Discovery:
     def outlinks(self, entry: Entry, page: PageLinks, base: str, likeness: Likeness) -> Iterator[Outlinks | Unreadable]:
         """Yield the links of the page in parts that together name each URL once. They are resolved against ``base``. A
         part takes a few milliseconds."""
-        hrefs, counters, known = page.hrefs, self._job.counters, set[str]()
+        hrefs, counters = page.hrefs, self._job.counters
+        known: set[str] = set()
         hops = self._boundary.hops(entry.href, entry.reach)
         # Embedded files of off-site pages are not fetched.
         embedded = [] if hops else page.embedded
@@ -533,8 +534,8 @@ def _parts(hrefs: list[str]) -> Iterator[list[str]]:
     Characters of a non-ASCII link count as several, because each may have to be encoded."""
     if not hrefs:
         return
-    text = sum(map(len, hrefs))
-    fits = (text if all(map(str.isascii, hrefs)) else FOREIGN_COUNTS * text) <= CHARACTERS_A_PART
+    text = "".join(hrefs)
+    fits = len(text) * (1 if text.isascii() else FOREIGN_COUNTS) <= CHARACTERS_A_PART
     if fits and len(hrefs) <= LINKS_A_PART:
         yield hrefs
         return

@@ -19,8 +19,8 @@ from msgspec import Struct, field
 from crawler.base.settings.parts import Settings
 from crawler.engine.keepers import FORMS, TextKeeper, tells_content
 from crawler.engine.kept_pages import KeptPage, KeptPages
+from crawler.inspect.export.job_report import LastRecords
 from crawler.inspect.export.kept_parts import KeptParts, remade_parts
-from crawler.inspect.export.last_records import LastRecords
 from crawler.job.directory import PAGES
 from crawler.job.job import Job
 from crawler.job.markdown_files import DIRECTORY, derive_own

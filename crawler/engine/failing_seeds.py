@@ -1,18 +1,15 @@
-"""Logs seeds that do not answer, at their first failure, with how long they will be retried."""
+"""Logs seeds that do not answer, at their first failure, with how often they will be retried."""
 
 from __future__ import annotations
 
 import logging
-import time
 
 from crawler.base.figures import counted, duration
 from crawler.base.settings.parts import Settings
-from crawler.base.settings.sites import Sites
 from crawler.engine.judge import failure_class
 from crawler.frontier.entry import Entry
 from crawler.frontier.lease import Lease
-from crawler.frontier.request_outcome import RequestOutcome
-from crawler.frontier.tries_ahead import Tried, tries_left
+from crawler.frontier.retries import retry_wait, tries_of
 from crawler.job.job import Job
 from crawler.web.fetch import Failure
 
@@ -27,7 +24,6 @@ class FailingSeeds:
     def __init__(self, job: Job, settings: Settings) -> None:
         self._job = job
         self._retry = settings.retry
-        self._sites = Sites(settings)
         self._named = set[str]()  # names of hosts
 
     def covers(self, lease: Lease) -> bool:
@@ -48,14 +44,10 @@ class FailingSeeds:
             return
         of_robots, entry = lease.entry is None, self._entry(lease)
         before = lease.host.politeness.robots_tries if of_robots else entry.tries
-        request = RequestOutcome(failure.seconds, failure=failed_as)
-        tried = Tried(name if of_robots else entry.href, before, failed_as, request)
-        left = tries_left(tried, lease.host, self._sites.of_host(name).politeness, self._retry)
-        if left.number:
-            until = time.strftime("%H:%M:%S", time.localtime(now + left.seconds))
-            again = f"{counted(left.number, 'more try', 'more tries')}, until about {until} ({duration(left.seconds)})"
-        else:
-            again = "no more tries"
+        retried, tries = name if of_robots else entry.href, tries_of(failed_as, self._retry)
+        waits = [retry_wait(number, self._retry, retried) for number in range(before + 1, tries)]
+        number = counted(len(waits), "more try", "more tries")
+        again = f"up to {number}, which take at least {duration(sum(waits))}" if waits else "no more tries"
         log.warning("%s cannot be fetched: %s; %s", entry.href, failure.error, again)
 
     def _entry(self, lease: Lease) -> Entry:

@@ -73,10 +73,8 @@ class ProxyWatch:
 
 log = logging.getLogger("crawler")
 
-OVERLOOKED = "is due and has a free slot, but gets no requests: this is a bug. A restart resumes its requests"
 _LOOK = 1.0  # seconds between two measurements of the pace
-_BETWEEN = 5.0  # seconds between two checks of the seen-set, and between two checks for overlooked hosts
-_NAMED_MOST = 100  # hosts named in one run: a bug that stops a million hosts need not be logged a million times
+_BETWEEN = 5.0  # seconds between two checks of the seen-set
 
 
 class Gauges:
@@ -95,7 +93,6 @@ class Gauges:
         self.proxies = proxies
         self.disk_free = shutil.disk_usage(job.directory).free  # bytes, measured at the worker's last check
         self.states = HostStates(job.store, job.frontier, sites, context.clock, serving)
-        self._told: set[str] = set()  # hosts that were named as overlooked
         self._warned: set[str] = set()  # causes of warnings about the seen-set
         self._seen = seen
         self._job = job
@@ -108,7 +105,6 @@ class Gauges:
         hands out URLs."""
         return [
             self.states.watch(),
-            self._name_overlooked(),
             self._observe(runs),
             self.look_ahead(),
         ]
@@ -122,8 +118,8 @@ class Gauges:
     def hosts(self) -> HostFigures:
         states = self.states
         frontier, growing = self._job.frontier, states.growing
-        silent, pending, overlooked = frontier.hosts_without_page, frontier.hosts_pending, states.overlooked
-        return HostFigures(pending, states.counts, states.slowest, overlooked, growing, silent, states.scripted)
+        silent, pending = frontier.hosts_without_page, frontier.hosts_pending
+        return HostFigures(pending, states.counts, states.slowest, growing, silent, states.scripted)
 
     async def _observe(self, runs: Callable[[], bool]) -> None:
         while True:
@@ -155,12 +151,3 @@ class Gauges:
             if cause not in self._warned:
                 self._warned.add(cause)
                 log.warning("seen-set: %s", text)
-
-    async def _name_overlooked(self) -> None:
-        while True:
-            await asyncio.sleep(_BETWEEN)
-            for name in self.states.overlooked:
-                if name not in self._told and len(self._told) < _NAMED_MOST:
-                    self._told.add(name)
-                    log.warning("%s %s", name, OVERLOOKED)
-                    self._job.events.add(self._context.clock(), Kind.ERROR, OVERLOOKED, name)

@@ -15,7 +15,7 @@ from crawler.job.checkpoint.envelope import EnvelopeError
 from crawler.job.found import Found
 from crawler.job.inbox import Answer, Inbox, UrlBatch
 from crawler.job.job import Job
-from crawler.job.reclass import Reclassing
+from crawler.job.requeue import Reclassing
 from crawler.url.urls.canonicaliser import Canonical
 
 log = logging.getLogger("crawler")

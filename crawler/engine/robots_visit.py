@@ -20,23 +20,24 @@ from crawler.engine.reading import Unreadable
 from crawler.engine.rendering.borrowing import Borrowing
 from crawler.engine.robots_redirect import RobotsRedirect
 from crawler.frontier.host_closed import HostClosed
-from crawler.frontier.lease import Lease, RobotsLater, SideRequestDone
+from crawler.frontier.lease import Lease, Retry, RobotsLater, SideRequestDone
 from crawler.frontier.politeness import JITTER, cut_retry_after, jitter
 from crawler.frontier.request_outcome import FailureClass, RequestOutcome
 from crawler.frontier.retries import retry_wait, tries_of
 from crawler.job.found import SITEMAP_DEPTH, Found
 from crawler.job.job import Job
 from crawler.job.records import Kept
-from crawler.job.verdict import RobotsAnswer
-from crawler.url.consent.statements import Stated
-from crawler.url.consent.terms import TDMREP, Rules, TermsFile, read_terms
+from crawler.job.verdict import Draft, RobotsAnswer, TryAgain
+from crawler.url.consent.statements import NOTHING_STATED, Stated
+from crawler.url.consent.terms import RSL_FILE, TDM_FILE, TDMREP, Rules, read_terms
 from crawler.url.refusal.forbidden_targets import Refusal
-from crawler.url.robots.parse import RobotsRules, robots_for_status, robots_url
+from crawler.url.robots.parse import RobotsRules, robots_for_status, robots_url, target_of
 from crawler.web.fetch import Failure, FailureKind, Followed, NotNow, Response, RobotsResult, fetch_robots
 from crawler.web.fetch.robots_answers import NoRobots, Robots, RobotsCache, RobotsRefusal, encode_robots, usable_part
 from crawler.web.fetch.robots_fetch import locate
 
 REFUSED_FOR = 60.0  # seconds; the lifetime of a looked-up address
+LICENSES_MOST = 16  # licenses that pages of a host name and that are read
 
 log = logging.getLogger("crawler")
 
@@ -53,6 +54,7 @@ class RobotsVisits:
         self._settings = settings
         self._sites = Sites(settings) or None
         self._context = context
+        self._named: dict[str, str] = {}  # by host: the URL of a license that a page named, to be asked for next
         self._cache = RobotsCache(job.store, settings.fetch.user_agent, self._parse)
         self._redirect = RobotsRedirect(job, self._cache, self.borrowing, settings, context)
         self._archive = Archive(job.store, settings.output.store_max_size) if self._redirect.keep is not None else None
@@ -92,23 +94,41 @@ class RobotsVisits:
         robots = None if self.ignores(name) else self._cache.get(name)
         return None if robots is None else robots.stated(href)
 
-    def terms_due(self, name: str, href: str) -> tuple[TermsFile, str] | None:
+    async def licensed(self, lease: Lease, draft: Draft, written: str, base: str) -> Stated:
+        """Return what a license that a page names states of it. Raises TryAgain if the license must be fetched
+        first."""
+        name, entry = lease.host.name, draft.record.entry
+        address, robots = self._locate(written, base), self._cache.get(name)
+        if address is None or robots is None or not self._settings.purpose.uses or self.ignores(name):
+            return NOTHING_STATED
+        if robots.rules.license is not None and address == self._locate(robots.rules.license, robots_url(entry.href)):
+            return NOTHING_STATED  # the license of the host counts for all its pages
+        if address in robots.licenses:
+            return robots.licenses[address].of(target_of(entry.href))
+        self._named[name] = address
+        if len(robots.licenses) >= LICENSES_MOST or self.terms_due(name, entry.href) is None:
+            del self._named[name]
+            return NOTHING_STATED
+        await self.ask_terms(name)
+        raise TryAgain(Retry(entry, 0.0, draft.request))
+
+    def terms_due(self, name: str, href: str) -> tuple[str, str] | None:
         """Return the file with terms that is asked for before pages of the host are, and its URL; None if they are
         known. ``href``: a URL of the host, whose robots.txt must be at hand."""
         if not self._settings.purpose.uses or self.ignores(name) or (robots := self._cache.get(name)) is None:
             return None
-        for kind, location in ((TermsFile.TDM, TDMREP), (TermsFile.RSL, robots.rules.license)):
+        named = self._named.get(name)
+        for kind, location in ((TDM_FILE, TDMREP), (RSL_FILE, robots.rules.license), (named or "", named)):
             address = location and self._locate(location, robots_url(href)) if kind not in robots.terms else None
             other = address and self._cache.get(self._job.frontier.queue_of(address))
             if address and not (other and other.refusal(address)):
                 return kind, address
         return None
 
-    async def ask_terms(self, lease: Lease) -> None:
-        """Hand back a page: the terms of its host are asked for first."""
+    async def ask_terms(self, name: str) -> None:
+        """Ask the host for its terms before its next page."""
         await self._job.room()
-        self._job.change_hosts(lambda batch: self._job.frontier.overrides.ask_robots(lease.host.name, batch))
-        self._job.frontier.release(lease)
+        self._job.change_hosts(lambda batch: self._job.frontier.overrides.ask_robots(name, batch))
 
     def _parse(self, status: int, body: bytes, user_agent: str) -> RobotsRules | NoRobots:
         rules = self._context.reading.read(robots_for_status, status, body, user_agent)
@@ -194,7 +214,7 @@ class RobotsVisits:
             charged = charged if isinstance(stated, Unreadable) else stated
         return charged
 
-    def _terms(self, lease: Lease, kind: TermsFile, href: str, result: RobotsResult, kept: Kept, now: float) -> None:
+    def _terms(self, lease: Lease, kind: str, href: str, result: RobotsResult, kept: Kept, now: float) -> None:
         """End the lease with what a file with terms says, or with the time of the next try."""
         name, answer, failure = lease.host.name, result.answer, request_outcome(result.answer).failure
         request, rules = self._charged(result, failure, now), Rules()
@@ -211,6 +231,8 @@ class RobotsVisits:
         until = robots.asked_at + self._cache.ttl(robots)
         self._job.robots_known(lease, RobotsAnswer(stored, until, robots.crawl_delay, request, kept=kept), now)
         self._cache.forget(name)
+        if kind == self._named.get(name):
+            del self._named[name]
 
     async def _kept(self, result: RobotsResult, now: float) -> Kept:
         """Return the parts for outputs of all answers, including those of other hosts."""

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator
 from datetime import UTC, datetime
 from functools import partial
 from math import inf
@@ -25,7 +25,7 @@ from crawler.base.memory import resident_memory
 from crawler.base.settings.parts import Settings
 from crawler.base.settings.sites import Sites
 from crawler.engine.archiving import WARC, head_of_files
-from crawler.engine.context import Capacity, Context
+from crawler.engine.context import Context
 from crawler.engine.discover import Discovery
 from crawler.engine.durability import DurabilityLoop
 from crawler.engine.ending import Ending
@@ -93,7 +93,7 @@ class Run:
             robots.join(member)
         if context.code.judge is not None and context.code.judge.scores:
             job.frontier.keep_places(job.store)
-        self._visitor = Visitor(job, discovery, robots, settings, context)
+        self.visitor = Visitor(job, discovery, robots, settings, context)
         self.incoming = Injector(job, discovery, inbox, context.wake, context.turns, context.clock)
         self._ending = Ending(job, self.incoming.waiting, finite=finite, endless=endless, member=member)
         self.keeper = DurabilityLoop(job, settings.durability, context, settings.output.keep)
@@ -137,7 +137,7 @@ class Run:
                 self.stop(limit)
             elif not self._visits and self._ending.ends_crawl():
                 self._end(Stop.FINISHED)
-                if (host := self._visitor.elsewhere) is not None:
+                if (host := self.visitor.elsewhere) is not None:
                     log.warning("%s %s: %s", ELSEWHERE, host, WIDER)
             elif limit is not None and self._ending.may_stop_early():
                 self.stop(limit)
@@ -154,14 +154,9 @@ class Run:
             self._line.detector.taken(lease)
         return lease
 
-    @property
-    def reads_seeds(self) -> bool:
-        """True if there are seeds left to read."""
-        return not self._ending.seeds_read
-
     def refuse(self, lease: Lease) -> bool:
         """Finish a URL without a request if it may not be fetched. Returns whether it did."""
-        return self._visitor.refuse(lease)
+        return self.visitor.refuse(lease)
 
     def still_wants(self, lease: Lease) -> bool:
         """Return whether a lease that had to wait may still be visited."""
@@ -176,7 +171,7 @@ class Run:
 
     def visit(self, lease: Lease, group: asyncio.TaskGroup) -> asyncio.Task[None]:
         """Start a visit, which ends the lease."""
-        visit = group.create_task(self._visitor.visit(lease))
+        visit = group.create_task(self.visitor.visit(lease))
         self._visits[visit] = lease
         visit.add_done_callback(self._visits.pop)
         return visit
@@ -235,7 +230,7 @@ class Run:
 
     async def robots_for_another(self, address: str) -> Followed | NotNow:
         """Fetch an address of this partition that a robots.txt of another partition redirects to."""
-        return await self._visitor.robots_for_another(address)
+        return await self.visitor.robots_for_another(address)
 
     @property
     def is_spent(self) -> bool:
@@ -243,12 +238,12 @@ class Run:
         raise the allowance."""
         most = None if self._member is None else self._member.allowance()
         spent = most is not None and self.job.counters.pages_fetched >= most
-        return spent and not self._visits and not self.reads_seeds and self.job.blocked is None
+        return spent and not self._visits and self._ending.seeds_read and self.job.blocked is None
 
     def change(self, settings: Settings) -> None:
         """Apply changed settings; only those that can change during a crawl may differ. Raises OSError."""
         reconsidering = self.job.change(settings)
-        self._visitor.change(settings)
+        self.visitor.change(settings)
         self.life.change(settings.crawl)
         self.gauges.states.sites = Sites(settings)
         if not self.life.is_over:
@@ -314,13 +309,13 @@ class Run:
             "proxies": gauges.proxies.figures(),
             "text_failed": self._context.texts.failed,
             "hooks": {name: each.as_json() for name, each in self._context.code.figures.items()},
-            "pages_parsed": self._visitor.parsed,
+            "pages_parsed": self.visitor.parsed,
             "pages_per_second": gauges.observed.pages_per_second if is_running else None,
         }
         if self._member is not None:
             shown["messages_waiting"] = dict(zip(("count", "seconds"), self._member.lag(), strict=True))
         in_flight, pace = job.counters.pending - job.frontier.queued, gauges.observed.pace if is_running else None
-        figures = RunFigures(shown, in_flight, pace, self._visitor.harvest)
+        figures = RunFigures(shown, in_flight, pace, self.visitor.harvest)
         kept = len(job.checkpointer.generations.numbers())
         stored = JobFigures(
             job.counters,
@@ -350,7 +345,7 @@ class Run:
             new,
             slow,
             serving.bar,
-            self._reason(capacity) if serving.bar is Bar.CRAWL else None,
+            self._reason() if serving.bar is Bar.CRAWL else None,
             [word for word, may in zip(words, serving.kinds, strict=True) if not may],
             serving.slow_from,
             capacity.rate,
@@ -361,17 +356,15 @@ class Run:
     def serving(self) -> Serving:
         """What the run can do now for a host that is due."""
         capacity, frontier, bar = self._context.capacity(), self.job.frontier, None
-        if not self.life.is_over and (capacity.alone or not self._may_take()):
+        if not self.life.is_over and not self._may_take():
             bar = Bar.CRAWL
         elif capacity.waiting:
             bar = Bar.RATE
         elif not capacity.free:
             bar = Bar.SLOT
-        elif frontier.is_longer_than(capacity.free, self._context.clock()):
-            bar = Bar.TURN
         return frontier.serving(bar)
 
-    def _reason(self, capacity: Capacity) -> str:
+    def _reason(self) -> str:
         """Return why the run hands out no URLs."""
         if (pause := self.paused) is not None:
             return pause_text(pause)
@@ -381,24 +374,7 @@ class Run:
             return "many hosts failed at the same time, so hosts that answered before are being checked"
         if self._member is not None and not self._member.may_request():
             return "another process may own its partition now"
-        if capacity.alone:
-            return "a page is visited alone, because the crawler died when it was visited before"
         return "crawl.max_pages is reached"
-
-    @property
-    def under_way(self) -> Mapping[str, float]:
-        """The URLs in flight, with their start times (seconds since 1970)."""
-        return self._visitor.under_way
-
-    @property
-    def side_requests(self) -> Mapping[str, float]:
-        """The hosts whose robots.txt or address is being requested, with the start times (seconds since 1970)."""
-        return self._visitor.side_requests
-
-    @property
-    def last_seed_error(self) -> str | None:
-        """Why the last failed seed could not be fetched; None if none failed."""
-        return self._visitor.last_seed_error
 
     # -- internals ----------------------------------------------------------------------------------------------
 
@@ -445,7 +421,7 @@ class Run:
 
     def _waits_for_a_round(self, now: float) -> bool:
         """Return whether nothing is left to do until pages are due again."""
-        pending = self.job.counters.pending or self.reads_seeds or self.life.reason is not None
+        pending = self.job.counters.pending or not self._ending.seeds_read or self.life.reason is not None
         return not pending and not self.job.revisiting.is_due(now)
 
     def _has_no_work(self) -> bool:
@@ -482,7 +458,7 @@ class Run:
         self._beside.end()
         self._line.leave()
         self.keeper.close()
-        self._visitor.close()
+        self.visitor.close()
 
 
 class _Beside:

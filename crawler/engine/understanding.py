@@ -26,15 +26,7 @@ from crawler.frontier.traps.challenges import (
 from crawler.job.records import NO_EXCHANGE, NO_PROFILE, Exchanged, Outcome, PageRecord, Profile
 from crawler.job.revisit import NOT_MODIFIED
 from crawler.job.verdict import NO_HEADING, Draft, Heading, Throttled, Verdict, dropped
-from crawler.url.consent.statements import (
-    POLICY,
-    Stated,
-    of_directives,
-    of_headers,
-    of_metas,
-    refusal,
-    stricter,
-)
+from crawler.url.consent.statements import POLICY, Stated, of_directives, of_headers, of_metas, refusal, stricter
 from crawler.url.refusal.forbidden_targets import Refusal
 from crawler.url.robots.directives import directives, forbids_links
 from crawler.url.robots.parse import product_token
@@ -78,8 +70,8 @@ class HeadingReader:
         stated = refresh[0] if refresh else None
         moves = parse_refresh(stated) if stated and "refresh" in self.links.kinds else None
         hrefs = tuple(header_links(links, stated, self.links))
-        license = license_in(links) or next(iter(result.values(POLICY)), None)
-        return Heading(tags, hrefs, challenge, moves, stated_of, license)
+        policy = next(iter(result.values(POLICY)), None)
+        return Heading(tags, hrefs, challenge, moves, stated_of, license_in(links), policy)
 
     def directives(self, heading: Heading, metas: tuple[tuple[str, str], ...], now: float) -> tuple[str, ...]:
         """Return the directives of headers and page."""
@@ -228,15 +220,13 @@ class Understanding:
             return
         heading, now = verdict.heading, record.fetched_at
         record.robots = self.headings.directives(heading, (), now)
-        record.license = _terms(entry.href, heading.license)
+        record.license = _terms(entry.href, heading.license or heading.policy)
         image = (record.content_type or "").startswith("image/")
         record.consent = stricter(heading.stated, of_directives(record.robots, "X-Robots-Tag", now, image=image))
 
-    def add_terms(self, verdict: Verdict, stated: Stated, license: str | None) -> None:
+    def add_terms(self, verdict: Draft | Throttled, stated: Stated, license: str | None) -> None:
         """Add the statements of the host's robots.txt about uses of the URL."""
-        record = (
-            verdict.last if isinstance(verdict, Throttled) else None if isinstance(verdict, Retry) else verdict.record
-        )
+        record = verdict.last if isinstance(verdict, Throttled) else verdict.record
         if record is not None and (stated or license):
             record.consent = stricter(stated, record.consent)
             record.license = record.license or _terms(record.entry.href, license)

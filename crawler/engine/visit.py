@@ -256,7 +256,8 @@ class Visitor:
             elif await self._refused_late(lease, lease.entry):
                 pass
             elif self._robots.terms_due(lease.host.name, lease.entry.href) is not None:
-                await self._robots.ask_terms(lease)
+                await self._robots.ask_terms(lease.host.name)
+                raise Withdrawn
             else:
                 draft = await self._visit_url(lease, lease.entry)
                 if draft is not None:
@@ -326,7 +327,7 @@ class Visitor:
         else:
             self._robots.borrowing.line.detector.heard(lease, entry.href)
         verdict = self._verdict(entry, result, now, conditional=bool(conditions))
-        if terms is not None:
+        if terms is not None and not isinstance(verdict, Retry):
             self._context.reading.read(self._understanding.add_terms, verdict, *terms)
         if isinstance(verdict, Retry):
             self._job.retry(lease, verdict, now)
@@ -371,6 +372,9 @@ class Visitor:
         """Parse the answer, and add its contents to the draft. ``declared``: it should list URLs."""
         record, body, response = draft.record, draft.body, draft.response
         entry, content_type = record.entry, record.content_type
+        if draft.heading.license is not None:
+            stated = await self._robots.licensed(lease, draft, draft.heading.license, entry.href)
+            record.consent = stricter(record.consent, stated)
         if self._understanding.describer.wants_digest and response is not None and response.body is not None:
             digest = await self._aside(payload_digest(response.body))
             record.profile = record.profile._replace(payload_digest=digest)
@@ -398,12 +402,15 @@ class Visitor:
     async def _page(self, lease: Lease, draft: Draft, body: bytes, *, markdown: bool) -> None:
         """Add the facts of a page, raw or rendered by a browser, and act on them."""
         facts = await self._told(lease, draft, body, markdown=markdown)
+        if not isinstance(facts, Unreadable) and facts.links.license is not None:
+            stated = await self._robots.licensed(lease, draft, facts.links.license, facts.base)
+            facts.consent = stricter(facts.consent, stated)
         browser = self._rendering
         if browser and not (markdown or isinstance(facts, Unreadable)) and await browser.render(lease, draft, facts):
             raw, body, before = body, draft.body or b"", facts
             facts = await self._told(lease, draft, body, added=browser.with_ways)
             if not isinstance(facts, Unreadable):
-                browser.learned(lease, draft, before, raw, facts)
+                browser.pays.learned(lease, draft, (before, raw), (facts, body))
                 facts.profile = facts.profile._replace(charset=before.profile.charset)
                 facts.consent = stricter(before.consent, facts.consent)
         with self._context.slots.wait() if len(body) > LONG else contextlib.nullcontext():
@@ -506,7 +513,8 @@ class Visitor:
 
     async def _discovered(self, entry: Entry, parts: Iterable[Outlinks | Unreadable]) -> Outlinks | Unreadable:
         """Admit the links of a page, except for its last part. Returns that part, with the counts of all."""
-        job, found = self._job, list[Outlinks]()
+        job = self._job
+        found: list[Outlinks] = []
         for number, part in enumerate(parts):
             if number:
                 last = found[-1]

@@ -21,7 +21,6 @@ from crawler.engine.fair_turns import Turns
 from crawler.engine.lifecycle import Stop
 from crawler.engine.loop_lag import LoopLag
 from crawler.engine.outage_detector import OutageDetector, Surroundings, connects
-from crawler.engine.put_aside import Suspects
 from crawler.engine.rate import Rate
 from crawler.engine.reading import Guarded, Reading
 from crawler.engine.rendering.renderer import Renderer
@@ -56,7 +55,6 @@ class Worker:
         self._slots = slots = slots or Slots(settings.crawl.concurrency)
         self.rate = Rate(settings.politeness.rate)
         self._stated_rate = settings.politeness.rate
-        self._suspects = Suspects()
         self._runs: dict[Run, asyncio.Event] = {}  # the event is set when the run is over and its tasks have ended
         self._rota = RunSchedule[Run]()
         self._group: asyncio.TaskGroup | None = None  # the group of all tasks
@@ -207,7 +205,6 @@ class Worker:
             self._interrupted.clear()
             now = self.context.clock()
             self._look_at_runs(now, group)
-            self._suspects.give_back(now)
             taken = self._take(now)
             if taken is None:
                 await self._wait(self._next_event(now))
@@ -216,13 +213,9 @@ class Worker:
             if run.refuse(lease):
                 self._rota.touch(run)  # this URL may have been the run's last
                 await asyncio.sleep(0)
-            elif self._suspects.holds(run, lease, now):
-                continue
             elif not self.rate.limits or lease.address or await self._turn(run, lease):
                 self._slots.visits += 1
-                run.visit(lease, group).add_done_callback(partial(self._visit_ended, run, lease))
-                continue
-            self._suspects.ended(lease)
+                run.visit(lease, group).add_done_callback(partial(self._visit_ended, run))
 
     def _look_at_runs(self, now: float, group: asyncio.TaskGroup) -> None:
         for run in self._rota.due(now):
@@ -233,35 +226,29 @@ class Worker:
                 self._rota.looked(run, run.next_limit(now))
 
     def _take(self, now: float) -> tuple[Run, Lease] | None:
-        """Take a lease from the first run that has one, and move that run to the end of the line. If no run has one,
-        take a lease that had to wait."""
-        if self._slots.free > 0 and not self._suspects.bars(now):
+        """Take a lease from the first run that has one, and move that run to the end of the line."""
+        if self._slots.free > 0:
             while (run := self._rota.first()) is not None:
                 lease = run.take(now)
                 if lease is not None:
                     self._rota.served(run)
                     return run, lease
                 self._rota.waits(run, run.next_lease(), run.next_limit(now))
-        if self._slots.visits or not self._suspects.waits:
-            return None
-        others = [run.next_lease() for run in self._runs]
-        return self._suspects.turn(now, [*others, *(now for run in self._runs if run.reads_seeds)])
+        return None
 
-    def _visit_ended(self, run: Run, lease: Lease, _: asyncio.Task[None]) -> None:
+    def _visit_ended(self, run: Run, _: asyncio.Task[None]) -> None:
         self._slots.visits -= 1
-        self._suspects.ended(lease)
         self._rota.touch(run)
         self._wake.set()
 
     def _capacity(self) -> Capacity:
-        alone, rate = self._suspects.bars(self.context.clock()), self.rate
-        return Capacity(self._slots.number, max(0, self._slots.free), rate.a_second, rate.waiting, alone)
+        return Capacity(self._slots.number, max(0, self._slots.free), self.rate.a_second, self.rate.waiting)
 
     # -- waiting -----------------------------------------------------------------------------------------------
 
     def _next_event(self, now: float) -> float | None:
         """Return the seconds until the next timed event; None if only another task can change anything."""
-        first = min([self._rota.next_time, *self._suspects.next_time(now)])
+        first = self._rota.next_time
         return None if first == inf else max(0.0, first - now)
 
     async def _wait(self, seconds: float | None) -> None:

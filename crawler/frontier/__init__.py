@@ -10,14 +10,13 @@ reads a clock. To follow a lease, read ``frontier``, ``workbench``, ``gate`` and
     host, limits             the state of one host and its stored record; limits common to all hosts
     backoff_policy           how failures and responses change a host; ``host_closed``: when requests to it stop
     slot_share, host_session how slots are shared by time; how long a host keeps its turns
-    timer_queue, schedule    tickets by time; the front queues, and whose turn it is
+    domain_shares, schedule  fair turns of domains; the front queues, and whose turn it is
     queues, working_set      back queues on disk with a window in memory; which hosts are in memory
     importance, revisits     OPIC scores; when visited pages are due again
     fair_semaphore, gate     lines of hosts; gaps, holds, groups of hosts
     lease                    the unit that is handed out, and how it ends
     workbench                finds a host in whichever place it is; each host is in one place only
     pace                     how long a host takes for its queued URLs
-    watchdog                 finds hosts that are due but not requested
     ad_hoc_lease, overrides  requests without a queued URL; the user's changes to single hosts
     outage                   detects that failures of many hosts are due to our own network
     frontier                 the public interface

@@ -8,7 +8,6 @@ holds.
     borrow     take a lease on the host
     enter      wait for a place at the gate, as a host does when its turn has come
     step_aside let other requests start while the request that has a place runs
-    stand_back give up that place and keep the lease; also for a queued URL that must wait
     forgo      end the lease without a request
 
 A request that was made ends with ``Frontier.finish`` and ``SideRequestDone``.
@@ -23,7 +22,7 @@ from crawler.base.kv import Batch
 from crawler.frontier.host import Host
 from crawler.frontier.host_closed import HostClosed
 from crawler.frontier.lease import Lease
-from crawler.frontier.states import ENTER, IN_LINE, INSIDE, OUTSIDE, STAND_BACK, change_lease
+from crawler.frontier.states import ENTER, IN_LINE, INSIDE, OUTSIDE, change_lease
 from crawler.frontier.workbench import Workbench
 
 _LOOK = 0.25  # seconds between two checks of a host that waits in a line
@@ -123,14 +122,8 @@ class AdHocLeases:
     def step_aside(self, lease: Lease) -> None:
         """Release the host's other lease slots while the request keeps its place at the gate."""
         lease.beside, lease.host.side_request = True, False
-        lease.host.politeness.robots_unused = False
+        lease.host.robots_unused = False
         self._workbench.place(lease.host)
-
-    def stand_back(self, lease: Lease) -> None:
-        """Give up the place at the gate but keep the lease. ``enter`` asks for a place again."""
-        if lease.state == INSIDE:
-            change_lease(lease, STAND_BACK)
-            self._gate.leave(lease)
 
     def forgo(self, lease: Lease) -> None:
         """End the lease without a request. Nothing changes on disk."""

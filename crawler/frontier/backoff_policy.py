@@ -52,7 +52,7 @@ def note(host: Host, request: RequestOutcome, taken_at: float, now: float, setti
     tally.errors = tally.errors or {}
     tally.errors[failure] = tally.errors.get(failure, 0) + 1
     if failure is FailureClass.DNS:
-        host.politeness.located = False  # the name may resolve to a new address, and so get another key
+        host.located = False  # the name may resolve to a new address, and so get another key
     if failure is FailureClass.PROXY or request.kept:
         return None  # the kept connection may have been too old; the next request uses a new one
     if failure is FailureClass.THROTTLED:
@@ -87,7 +87,6 @@ def _forgiven(failures: Failures) -> Failures:
         failed_at=failures.failed_at,
         throttled_at=failures.throttled_at,
         erred_at=failures.erred_at,
-        retry_after=failures.retry_after,
     )
 
 
@@ -101,7 +100,6 @@ def _throttled(
     """
     failures = host.failures._replace(in_a_row=0, snoozes=0, last=None)
     hold = hold_after_throttle(request.retry_after, failures.backoff, settings, host.name)
-    failures = failures._replace(retry_after=0.0 if request.retry_after is None else hold[0])
     if taken_at >= failures.throttled_at:
         failures = failures._replace(backoff=failures.backoff + 1, throttled_at=now)
     most = PATIENCE[settings.patience].retire_throttled

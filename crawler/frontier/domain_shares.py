@@ -18,10 +18,9 @@ needs no limit.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from heapq import heappop, heappush
 
-from crawler.frontier.timer_queue import TimerQueue
 from crawler.url.urls.domain import domain_of_key
 
 DOMAINS_MOST = 16_384  # domains whose last turn is kept in memory, about 200 bytes each
@@ -35,6 +34,29 @@ _DOMAIN_AT = _RANK + len(_MARK)
 _STEP = 1e-6  # seconds; no two turns have the same time
 
 Stale = Callable[[bytes], bool]  # True if a ticket is obsolete; asked once, then the ticket is removed
+
+
+class TicketHeap:
+    """A priority queue of tickets, by their bytes."""
+
+    __slots__ = ("_heap",)
+
+    def __init__(self) -> None:
+        self._heap: list[bytes] = []
+
+    def __len__(self) -> int:
+        return len(self._heap)
+
+    def push(self, ticket: bytes) -> None:
+        heappush(self._heap, ticket)
+
+    def first(self) -> bytes | None:
+        """Return the smallest ticket; None if the queue is empty."""
+        return self._heap[0] if self._heap else None
+
+    def pop(self) -> bytes:
+        """Remove and return the smallest ticket. The queue must not be empty."""
+        return heappop(self._heap)
 
 
 class DomainTurns:
@@ -68,7 +90,7 @@ class DomainLine:
     def __init__(self, turns: DomainTurns, parked_most: int = PARKED_MOST) -> None:
         self._turns = turns
         self._most = parked_most
-        self._queue = TimerQueue()  # tickets and marks
+        self._queue = TicketHeap()  # tickets and marks
         self._parked: dict[bytes, list[bytes]] = {}  # heaps by domain; each has a mark in the queue
         self._parked_count = 0
         self._looked_at: bytes | None = None  # the last ticket that reached the front, and its domain
@@ -143,21 +165,5 @@ class DomainLine:
         self._parked_count -= 1
         return heappop(self._parked[domain])
 
-    def least_rank(self, most: int) -> bytes:
-        """Return the lowest rank of a single host, regardless of its domain's turn.
-
-        The result is empty if more than ``most`` domains must be checked. It may be the rank of a stale ticket.
-        ``first`` must have just returned a ticket.
-        """
-        if len(self._parked) > most:
-            return b""
-        return min([self.first_host()[:_RANK], *(parked[0][:_RANK] for parked in self._parked.values() if parked)])
-
     def __len__(self) -> int:
         return len(self._queue) - len(self._parked) + self._parked_count
-
-    def __iter__(self) -> Iterator[bytes]:
-        """Yield the tickets in arbitrary order."""
-        yield from (ticket for ticket in self._queue if ticket[_NAME_AT])
-        for parked in self._parked.values():
-            yield from parked

@@ -12,8 +12,8 @@ the job's order gives it (``crawler.frontier.order``), then by number. Revisits 
 class, in the order in which they were queued. They share the host's turns with the first visits
 (``crawler.frontier.queues``), so neither waits for the other.
 
-The value is ``flags priority redirects tries throttled depth score`` (``<BBBBBIf``), the href, a line feed and the
-via, then a line feed and ``cut`` if that is known. An href and a via are canonical URLs: ASCII, without white space.
+The value is the entry as a MessagePack array, without the fields after the class if they are the usual ones. An href
+and a via are canonical URLs: ASCII, without white space.
 """
 
 from __future__ import annotations
@@ -21,7 +21,10 @@ from __future__ import annotations
 import math
 import struct
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
+
+import msgspec.msgpack
+from msgspec import Meta
 
 from crawler.base.settings.parts import CLASSES, LEAF
 from crawler.frontier.cookie_chain import is_chain
@@ -38,23 +41,14 @@ REVISIT_CLASS = CLASSES  # used only in slots: an entry keeps its own class
 REVISIT_START = bytes([FRESH_LANE, REVISIT_CLASS])  # start of the revisits, at the end of the fresh lane
 RETRY_START = bytes([RETRY_LANE])
 
-_HEAD = struct.Struct("<BBBBBIf")
 _FRESH = struct.Struct(">BBQQ")
 _RETRY = struct.Struct(">BQQ")
 FRESH_SLOT_SIZE = _FRESH.size
 _SLOT_SIZES = {RETRY_LANE: _RETRY.size, FRESH_LANE: FRESH_SLOT_SIZE}
-_SEED = 1
-_REVISIT = 2
-_SITEMAP = 4
-_CRASHES = 3  # shift: bits 3 and 4
-_PROBE = 32
-_REACH = 6  # shift: bits 6 and 7
-_CHANGEFREQ = 3  # shift: bits 3 and 4 of the class byte
-_LAST = 5  # shift: bits 5 to 7 of the class byte
 CRASHES_MOST = 3  # highest count of crashes
-CUTS = ("length", "chunked")  # ways in which a body can be truncated and is retried
-GUESSES = 3  # highest value of a change frequency
-_BYTE_MAX = 255
+_Count = Annotated[int, Meta(ge=0)]
+_UpTo3 = Annotated[int, Meta(ge=0, le=3)]
+_Class = Annotated[int, Meta(ge=0, lt=CLASSES)]
 
 
 class Entry(NamedTuple):
@@ -66,21 +60,21 @@ class Entry(NamedTuple):
     """
 
     href: str
-    depth: int  # links from a seed; a redirect does not count
+    depth: _Count  # links from a seed; a redirect does not count
     via: str | None = None  # the page or redirect that it was found on
     seed: bool = False  # a seed, or the target of a seed's redirect
-    redirects: int = 0  # consecutive redirects that led here
-    tries: int = 0  # transient failures so far
-    throttled: int = 0  # 429 or 503 responses so far
-    priority: int = 0
+    redirects: _Count = 0  # consecutive redirects that led here
+    tries: _Count = 0  # transient failures so far
+    throttled: _Count = 0  # 429 or 503 responses so far
+    priority: _Class = 0
     score: float = 0.0
     revisit: bool = False  # True if it was finished before
     sitemap: bool = False  # listed as a sitemap by robots.txt or by a sitemap index
-    crashes: int = 0  # times that the crawler died while reading the page, at most CRASHES_MOST
+    crashes: _UpTo3 = 0  # times that the crawler died while reading the page, at most CRASHES_MOST
     probe: bool = False  # the crawler made it up: its path cannot exist
-    reach: int = 0  # hops off the site that led here; LEAF: fetched, but its links are not followed
-    changefreq: int = 0  # change frequency in the sitemap: 1 (hourly) to 3 (rarely); 0 if none is given
-    last: int = 0  # how the previous visit ended, if there was one: ``url_kind``, 0 to 7
+    reach: _UpTo3 = 0  # hops off the site that led here; LEAF: fetched, but its links are not followed
+    changefreq: _UpTo3 = 0  # change frequency in the sitemap: 1 (hourly) to 3 (rarely); 0 if none is given
+    last: Annotated[int, Meta(ge=0, le=7)] = 0  # how the previous visit ended, if there was one: ``url_kind``, 0 to 7
     chain: bytes = b""  # the redirects that led here, in a crawl that keeps cookies: see ``cookie_chain``
     cut: str | None = None  # how the first try's body was truncated, if it was: ``Response.truncated``
 
@@ -94,65 +88,26 @@ class EntryError(ValueError):
     """Raised when stored bytes are not a valid entry."""
 
 
+_BASIC = Entry._fields.index("priority") + 1  # number of the fields that are always stored
+_USUAL = Entry("", 0)[_BASIC:]
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(Entry).decode
+
+
 def encode_entry(entry: Entry) -> bytes:
     """Encode an entry for the store."""
-    head = _HEAD.pack(
-        (_SEED if entry.seed else 0)
-        | (_REVISIT if entry.revisit else 0)
-        | (_SITEMAP if entry.sitemap else 0)
-        | entry.crashes << _CRASHES
-        | (_PROBE if entry.probe else 0)
-        | entry.reach << _REACH,
-        entry.priority | entry.changefreq << _CHANGEFREQ | entry.last << _LAST,
-        entry.redirects if entry.redirects < _BYTE_MAX else _BYTE_MAX,  # min() takes as long as everything else
-        entry.tries if entry.tries < _BYTE_MAX else _BYTE_MAX,
-        entry.throttled if entry.throttled < _BYTE_MAX else _BYTE_MAX,
-        entry.depth,
-        entry.score,
-    )
-    more = f"\n{entry.cut or ''}\n{entry.chain.hex()}" if entry.cut or entry.chain else ""
-    return head + f"{entry.href}\n{entry.via or ''}{more}".encode("ascii")
+    return _encode(entry if entry[_BASIC:] != _USUAL else entry[:_BASIC])
 
 
 def decode_entry(value: bytes) -> Entry:
     """Decode a stored entry; raises EntryError."""
     try:
-        flags, priority, redirects, tries, throttled, depth, score = _HEAD.unpack_from(value)
-        href, via, *more = value[_HEAD.size :].decode("ascii").split("\n")
-        cut, chain = (more[0], bytes.fromhex(more[1])) if len(more) == 2 else ("", b"")
-        if len(more) not in (0, 2) or cut not in ("", *CUTS) or not is_chain(chain):
-            raise ValueError("odd lines")
-    except (struct.error, ValueError) as error:
+        entry = _decode(value)
+    except msgspec.DecodeError as error:
         raise EntryError(f"not a frontier entry: {error}") from error
-    if not 0.0 <= score < math.inf:
-        raise EntryError(f"not a frontier entry: score {score}")
-    seed, revisit, sitemap = bool(flags & _SEED), bool(flags & _REVISIT), bool(flags & _SITEMAP)
-    known, probe = flags >> _CRASHES & CRASHES_MOST, bool(flags & _PROBE)
-    return Entry(
-        href,
-        depth,
-        via or None,
-        seed,
-        redirects,
-        tries,
-        throttled,
-        priority % CLASSES,
-        score,
-        revisit,
-        sitemap,
-        known,
-        probe,
-        flags >> _REACH,
-        priority >> _CHANGEFREQ & GUESSES,
-        priority >> _LAST,
-        chain,
-        cut or None,
-    )
-
-
-def stored_priority(value: bytes) -> int:
-    """Return the class of a stored entry without decoding the rest."""
-    return value[1] % CLASSES
+    if not 0.0 <= entry.score < math.inf or not is_chain(entry.chain) or not entry.href.isascii():
+        raise EntryError(f"not a frontier entry: {entry}")
+    return entry
 
 
 def fresh_slot(number: int, priority: int = 0, rank: int = 0) -> bytes:

@@ -49,7 +49,6 @@ from crawler.frontier.queues import Places
 from crawler.frontier.request_outcome import HostResult, RequestOutcome
 from crawler.frontier.serving import AT_ONCE, Bar, Serving
 from crawler.frontier.states import CLOSED, INSIDE, OUTSIDE
-from crawler.frontier.watchdog import Watchdog
 from crawler.frontier.workbench import Workbench
 from crawler.url.refusal.forbidden_targets import Refusal
 
@@ -83,7 +82,6 @@ class Frontier:
         self._queues = self._workbench.queues
         self.overrides = Overrides(self._workbench)
         self.ad_hoc = AdHocLeases(self._workbench)
-        self.watchdog = Watchdog(self._workbench)
         self.next_number = 0  # the first unused slot number
         self.queued = 0  # waiting URLs
 
@@ -274,7 +272,7 @@ class Frontier:
                 return self._lease_side_request(host, now, address=True)
             politeness, at = host.politeness, gate.enter(host, now)
             if at == now:
-                asks = self._robots and politeness.robots_until <= now and not politeness.robots_unused
+                asks = self._robots and politeness.robots_until <= now and not host.robots_unused
                 if asks and not gate.ignores_robots(host):
                     return self._lease_side_request(host, now)
                 return self._lease_entry(host, now)
@@ -288,7 +286,7 @@ class Frontier:
         # After a failure, take a fresh URL before a retry: the failure may be specific to the retried page.
         fresh_first = host.failures.in_a_row > 0
         slot, entry = self._queues.pop(host, now if closed is None else _ALWAYS, fresh_first=fresh_first)
-        host.politeness.robots_unused = False
+        host.robots_unused = False
         host.session_pages += 1
         sessions = self._workbench.sessions
         if host.session_pages >= sessions.pages:
@@ -372,7 +370,7 @@ class Frontier:
         self._workbench.end(lease, end.request, now)
         if isinstance(end, RobotsKnown):
             politeness.robots_tries = 0
-            politeness.robots_unused = True
+            host.robots_unused = True
             self._gate.robots_said(host, end.crawl_delay, now)
             # Keep it valid at least until the first URL after the hold. Otherwise a host whose hold is longer than the
             # validity of its robots.txt would get no requests but those for robots.txt.
@@ -471,13 +469,6 @@ class Frontier:
     def slots_held(self) -> list[int]:
         """Number of slots held by quick, new and slow hosts."""
         return self._gate.share.held
-
-    def is_longer_than(self, most: int, now: float) -> bool:
-        """Return True if more than ``most`` hosts that may have a slot are due at ``now``.
-
-        Some may be counted twice.
-        """
-        return self._workbench.is_longer_than(most, now)
 
     def describe(self, name: str, now: float, serving: Serving = AT_ONCE) -> HostRow | None:
         """Return the host's row in the host table, or None if the job does not know the host.

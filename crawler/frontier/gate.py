@@ -181,14 +181,14 @@ class Gate:
 
     def wants_address(self, host: Host) -> bool:
         """Return True if the address of the host must be looked up before any request."""
-        if host.politeness.located or self.settings.host_key != "address":
+        if host.located or self.settings.host_key != "address":
             return False
         return not host.inside  # the key must not change while a request is in flight
 
     def locate(self, host: Host, address: str | None) -> None:
         """Store the address of the host. None means not found; an earlier address then still applies."""
         politeness = host.politeness
-        politeness.located = True
+        host.located = True
         if address is not None and address != politeness.address:
             self.withdraw(host)  # leave the lines of its previous groups
             politeness.address, host.key = address, ""

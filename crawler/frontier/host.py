@@ -16,10 +16,10 @@ A million hosts may be known, but only a bounded number is in memory (``working_
 from __future__ import annotations
 
 import math
-import struct
-from typing import NamedTuple
+from typing import Annotated, Literal, NamedTuple
 
-from msgspec import Struct, field
+import msgspec.msgpack
+from msgspec import Meta, Struct, field
 
 from crawler.base.settings.parts import CLASSES
 from crawler.frontier.entry import (
@@ -35,26 +35,11 @@ from crawler.frontier.politeness import HoldReason
 from crawler.frontier.request_outcome import FailureClass, HostResult
 from crawler.frontier.states import IDLE
 
-_RECORD = struct.Struct("<BBBBBBBBQQddddQQQdd18sdBB")
-_COUNT = struct.Struct("<BI")
-_PAGES = struct.Struct("<II")  # at the end of a record, if the host has given pages
-_VERSION = 3
-_NOT_KNOWN = -1.0
-_BYTE_MAX = 255
-_CLASS_AT, _NUMBER_AT = 1, 10  # offsets in a slot of the fresh lane
-_COUNT_MAX = 2**32 - 1
-PAUSED, BLOCKED, RETIRED, _REVISITS = 1, 2, 4, 8  # flags of a record
-_CLOSED = PAUSED | BLOCKED | RETIRED
-_FLAGS = _CLOSED | _REVISITS
-_RESULT_SHIFT = 4  # the upper half of the flags is the host's result
-_RESULTS = tuple(HostResult)
-_NO_FAILURE = 255
-_SIGNED = 128  # in the byte of robots_tries
+_VERSION = 4
+_CLASS_AT = 1  # in a slot of the fresh lane
 GROWTH = 30  # finished URLs over which the growth of a queue is measured
 DEEP = 20  # links from a seed; few real sites are this deep, unlike sites that generate links
-# Holds that are decided again after a restart are stored as a gap.
-_STORED_REASONS = {reason: reason if reason <= HoldReason.ERRORS else HoldReason.GAP for reason in HoldReason}
-_REASONS = {int(reason): reason for reason in HoldReason}  # by number: faster than calling the enumeration
+_Count = Annotated[int, Meta(ge=0)]
 
 
 class HostRecordError(ValueError):
@@ -145,7 +130,7 @@ class BackQueue(Struct, eq=False):
         return min(first, least)
 
 
-class Politeness(Struct, eq=False):
+class Politeness(Struct, eq=False, array_like=True):
     """Whether and when a host may be requested next, and the deciding rule."""
 
     next_time: float = 0.0
@@ -154,46 +139,47 @@ class Politeness(Struct, eq=False):
     crawl_delay: float | None = None
     latency: float | None = None  # seconds, smoothed
     robots_until: float = 0.0
-    robots_tries: int = 0
+    robots_tries: _Count = 0
     address: str | None = None  # the last known IP address, if politeness requires it
     paused: bool = False
     blocked: bool = False
-    located: bool = False  # its address was looked up in this run; not stored
     signed: bool = False  # it asks for signed requests
-    robots_unused: bool = False  # its robots.txt was fetched for a page that was not requested yet; not stored
 
 
 class Failures(NamedTuple):
     """The failures of a host since its last response."""
 
-    in_a_row: int = 0  # requests without a response
-    snoozes: int = 0  # consecutive snoozes without a response in between
-    backoff: int = 0  # 429 or 503 responses in a row
+    in_a_row: _Count = 0  # requests without a response
+    snoozes: _Count = 0  # consecutive snoozes without a response in between
+    backoff: _Count = 0  # 429 or 503 responses in a row
     last: FailureClass | None = None
     retired: bool = False
-    failed_at: float = 0.0  # when the last failure was counted; not stored
-    throttled_at: float = 0.0  # when the last 429 or 503 was counted; not stored
-    server_errors: int = 0  # consecutive 5xx responses other than 503; reset when a request has no response
-    erred_at: float = 0.0  # when the last of them was received; not stored
-    retry_after: float = 0.0  # seconds requested by the last 429 or 503, 0 if none; not stored
+    failed_at: float = 0.0  # when the last failure was counted
+    throttled_at: float = 0.0  # when the last 429 or 503 was counted
+    server_errors: _Count = 0  # consecutive 5xx responses other than 503; reset when a request has no response
+    erred_at: float = 0.0  # when the last of them was received
 
 
 NO_FAILURES = Failures()
 
 
-class Tally(Struct, eq=False):
+class Tally(Struct, eq=False, array_like=True):
     """Counts of a host's requests and their outcomes."""
 
-    fetched: int = 0
-    failed: int = 0
-    size_read: int = 0  # bytes of bodies
+    fetched: _Count = 0
+    failed: _Count = 0
+    size_read: _Count = 0  # bytes of bodies
     seconds: float = 0.0  # total of all requests
-    errors: dict[FailureClass, int] | None = None  # failures of all tries; None if it never failed
-    opic_score: float = 0.0  # importance received from links and not yet passed on by its pages
+    errors: dict[FailureClass, _Count] | None = None  # failures of all tries; None if it never failed
+    opic_score: Annotated[float, Meta(ge=0)] = 0.0  # importance from links, not yet passed on by its pages
     result: HostResult = HostResult.NOTHING  # the best result of its finished URLs
-    pages: int = 0  # visits of HTML pages with a success status
-    scripted: int = 0  # those of them that showed signs of needing scripts
-    # Not stored:
+    pages: _Count = 0  # visits of HTML pages with a success status
+    scripted: _Count = 0  # those of them that showed signs of needing scripts
+
+
+class Growth(Struct, eq=False):
+    """Whether the queue of a host grows. Not stored."""
+
     grows: bool = False  # True if the queue recently grew as fast as it was read
     deep: str = ""  # the last URL of that period, if it was far from the seeds
     finished: int = 0  # URLs finished in this run
@@ -216,11 +202,14 @@ class Host(Struct, eq=False):
     politeness: Politeness = field(default_factory=Politeness)
     failures: Failures = NO_FAILURES
     tally: Tally = field(default_factory=Tally)
+    growth: Growth = field(default_factory=Growth)
 
     leased: int = 0  # active leases
     answered: int = 0  # leases whose request has ended; they hold no lease slot
     inside: int = 0  # leases that hold a place at the gate
     key: str = ""  # its host key, see ``host_keys``; empty if not determined yet
+    located: bool = False  # its address was looked up in this run
+    robots_unused: bool = False  # its robots.txt was fetched for a page that was not requested yet
     side_request: bool = False  # a request for its robots.txt or its address is in flight
     waits: bool = False  # True while too many of its pages wait for a browser: nothing queued is handed out
     state: int = IDLE  # see ``states``
@@ -249,12 +238,12 @@ def count_fetched(host: Host, more: int) -> None:
 
 def count_finished(host: Host, entry: Entry | None) -> None:
     """Count a finished URL, and periodically measure the growth of the queue."""
-    tally, size = host.tally, host.queue.size
-    if tally.finished % GROWTH == 0:
-        tally.grows = tally.finished > 0 and size >= tally.size_then - GROWTH // 10
-        tally.deep = entry.href if tally.grows and entry is not None and entry.depth >= DEEP else ""
-        tally.size_then = size
-    tally.finished += 1
+    growth, size = host.growth, host.queue.size
+    if growth.finished % GROWTH == 0:
+        growth.grows = growth.finished > 0 and size >= growth.size_then - GROWTH // 10
+        growth.deep = entry.href if growth.grows and entry is not None and entry.depth >= DEEP else ""
+        growth.size_then = size
+    growth.finished += 1
 
 
 _CAUSES = (None, "excluded", "robots", "", "5xx", "429", "4xx", "blocked", None)  # by result; "": use the failure class
@@ -272,48 +261,32 @@ def cause_of_no_page(host: Host) -> str | None:
     return _FAILURES[max(errors, key=lambda each: (errors[each], -each))]
 
 
+class StoredHost(NamedTuple):
+    """The record of a host. ``cursor`` is a slot at or before its first entry in the fresh lane."""
+
+    politeness: Politeness
+    tally: Tally
+    size: _Count
+    retry_size: _Count
+    cursor: bytes
+    has_revisits: bool
+    failures: Failures | None = None
+
+    @property
+    def is_open(self) -> bool:
+        """True if the host is not paused, blocked or retired."""
+        return not (self.politeness.paused or self.politeness.blocked or (self.failures and self.failures.retired))
+
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(tuple[Literal[4], StoredHost]).decode
+
+
 def encode_host(host: Host) -> bytes:
     """Encode the record of a host."""
-    queue, politeness, tally = host.queue, host.politeness, host.tally
-    in_a_row, snoozes, backoff, last, retired, _, _, server_errors, *_ = host.failures
-    if server_errors and last is None:  # a responding host has no snoozes
-        snoozes, last = server_errors, FailureClass.SERVER_ERROR
-    errors = tally.errors or {}
-    address = (politeness.address or "").encode("ascii")
-    head = _RECORD.pack(
-        _VERSION,
-        _STORED_REASONS[politeness.hold_reason],
-        backoff if backoff < _BYTE_MAX else _BYTE_MAX,  # four calls of min() would cost as much as everything else here
-        (politeness.robots_tries if politeness.robots_tries < _SIGNED else _SIGNED - 1) | _SIGNED * politeness.signed,
-        PAUSED * politeness.paused
-        | BLOCKED * politeness.blocked
-        | RETIRED * retired
-        | (0 if queue.revisits is None else _REVISITS)
-        | tally.result << _RESULT_SHIFT,
-        in_a_row if in_a_row < _BYTE_MAX else _BYTE_MAX,
-        snoozes if snoozes < _BYTE_MAX else _BYTE_MAX,
-        _NO_FAILURE if last is None else last,
-        queue.size,
-        queue.retry_size,
-        politeness.next_time,
-        politeness.last_request,
-        _NOT_KNOWN if politeness.crawl_delay is None else politeness.crawl_delay,
-        politeness.robots_until,
-        tally.fetched,
-        tally.failed,
-        tally.size_read,
-        tally.seconds,
-        _NOT_KNOWN if politeness.latency is None else politeness.latency,
-        queue.bound,
-        tally.opic_score,
-        len(address),
-        len(errors),
-    )
-    pages = _PAGES.pack(min(tally.pages, _COUNT_MAX), min(tally.scripted, _COUNT_MAX)) if tally.pages else b""
-    if not errors and not address:
-        return head + pages
-    counts = [_COUNT.pack(failure, min(count, _COUNT_MAX)) for failure, count in sorted(errors.items())]
-    return b"".join((head, address, *counts, pages))
+    queue, failures = host.queue, host.failures
+    record = host.politeness, host.tally, queue.size, queue.retry_size, queue.bound, queue.revisits is not None
+    return _encode((_VERSION, record if failures is NO_FAILURES else (*record, failures)))
 
 
 def host_name(key: bytes) -> str:
@@ -323,128 +296,33 @@ def host_name(key: bytes) -> str:
     return key.decode("ascii")
 
 
-class StoredHost(NamedTuple):
-    """The fields of a stored record before its address and its errors. Unknown numbers are negative.
-
-    ``flags`` combines PAUSED, BLOCKED and RETIRED with others.
-    """
-
-    version: int
-    reason: int
-    backoff: int
-    robots_tries: int
-    flags: int
-    in_a_row: int
-    snoozes: int
-    last: int
-    size: int
-    retry_size: int
-    next_time: float
-    last_request: float
-    crawl_delay: float
-    robots_until: float
-    fetched: int
-    failed: int
-    size_read: int
-    seconds: float
-    latency: float
-    cursor: bytes
-    opic_score: float
-    address_size: int
-    error_count: int
-
-    @property
-    def is_open(self) -> bool:
-        """True if the host is not paused, blocked or retired."""
-        return not self.flags & _CLOSED
-
-
 def stored_host(value: bytes) -> StoredHost:
-    """Return the fields of a stored record, at a fifth of the cost of decoding it. Raises HostRecordError."""
-    if len(value) < _RECORD.size or value[0] != _VERSION:
-        raise HostRecordError(f"a host record of {len(value)} bytes, version {value[:1].hex() or 'none'}")
-    return StoredHost._make(_RECORD.unpack_from(value))
-
-
-def pages_of(value: bytes) -> tuple[int, ...]:
-    """Return the number of a host's pages, and of those with signs of needing scripts, from its stored record."""
-    address_size, error_count = value[_RECORD.size - 2 : _RECORD.size]
-    end = _RECORD.size + address_size + error_count * _COUNT.size
-    return _PAGES.unpack_from(value, end) if len(value) > end else (0, 0)
+    """Return a stored record, faster than ``decode_host``. Raises HostRecordError."""
+    try:
+        _, host = _decode(value)
+    except msgspec.DecodeError as error:
+        raise HostRecordError(f"not a host record of version {_VERSION}: {error}") from error
+    if host.politeness.hold_reason > HoldReason.ERRORS:
+        host.politeness.hold_reason = HoldReason.GAP  # these holds are decided again after a restart
+    return host
 
 
 def decode_host(name: str, value: bytes) -> Host:
     """Decode a stored host, with nothing in flight; raises HostRecordError."""
-    if not value or value[0] != _VERSION:
-        raise HostRecordError(f"host {name}: a record of version {value[:1].hex() or 'none'}, not {_VERSION}")
-    try:
-        fields = _RECORD.unpack_from(value)
-        _, reason, backoff, robots_tries, flags, in_a_row, snoozes, last = fields[:8]
-        size, retry_size, next_time, last_request, crawl_delay, robots_until = fields[8:14]
-        fetched, failed, size_read, seconds, latency, cursor, opic_score, address_size, error_count = fields[14:]
-        if flags >> _RESULT_SHIFT >= len(_RESULTS):
-            raise ValueError(f"flags {flags:#x}")
-        held = _REASONS.get(reason) or HoldReason(reason)
-        failures = NO_FAILURES
-        if in_a_row or snoozes or backoff or last != _NO_FAILURE or flags & RETIRED:
-            failures = _failures(in_a_row, snoozes, backoff, last, retired=bool(flags & RETIRED))
-        address, errors = _tail(value, address_size, error_count)
-        # NaN would break the order of the heap. The sum is finite only if each number is.
-        times = (next_time, last_request, crawl_delay, robots_until, seconds, latency, opic_score)
-        if not math.isfinite(sum(times)) and not all(map(math.isfinite, times)):
-            raise ValueError("a number is not finite")
-        if opic_score < 0 or not FRESH_START <= cursor <= FRESH_END.ljust(FRESH_SLOT_SIZE, b"\0"):
-            raise ValueError(f"OPIC score {opic_score}, cursor {cursor.hex()}")
-        if retry_size > size:
-            raise ValueError(f"{retry_size} of {size} entries wait for a retry")
-    except (struct.error, ValueError) as error:
-        raise HostRecordError(f"host {name}: not a host record: {error}") from error
+    politeness, tally, size, retry_size, cursor, has_revisits, failures = stored_host(value)
+    crawl_delay, times = politeness.crawl_delay or 0.0, (politeness.next_time, politeness.last_request)
+    numbers = (*times, politeness.robots_until, crawl_delay, politeness.latency or 0.0, tally.seconds, tally.opic_score)
+    # NaN would break the order of the heap.
+    if crawl_delay < 0 or not all(map(math.isfinite, numbers)):
+        raise HostRecordError(f"host {name}: times {numbers}")
+    if not FRESH_START <= cursor <= FRESH_END.ljust(FRESH_SLOT_SIZE, b"\0"):
+        raise HostRecordError(f"host {name}: cursor {cursor.hex()}")
+    if retry_size > size:
+        raise HostRecordError(f"host {name}: {retry_size} of {size} entries wait for a retry")
     queue = BackQueue(size, retry_size, cursor, retry_size, size == retry_size)
-    if flags & _REVISITS:
-        queue.revisits = RevisitLane(fetched + failed, max(cursor, REVISIT_START))
+    if has_revisits:
+        queue.revisits = RevisitLane(tally.fetched + tally.failed, max(cursor, REVISIT_START))
         queue.complete = queue.complete or cursor >= REVISIT_START
-    # `or 0.0` shares this module's zero, which saves 24 bytes per host.
-    host = Host(
-        name,
-        queue,
-        Politeness(
-            next_time,
-            last_request,
-            held,
-            None if crawl_delay < 0 else crawl_delay,
-            None if latency < 0 else latency,
-            robots_until or 0.0,
-            robots_tries % _SIGNED,
-            address or None,
-            bool(flags & PAUSED),
-            bool(flags & BLOCKED),
-            signed=robots_tries >= _SIGNED,
-        ),
-        failures,
-        Tally(fetched, failed, size_read, seconds or 0.0, errors or None, opic_score or 0.0),
-    )
-    host.tally.result = _RESULTS[flags >> _RESULT_SHIFT]
-    host.tally.pages, host.tally.scripted = pages_of(value)
+    host = Host(name, queue, politeness, failures or NO_FAILURES, tally)
     host.no_page = cause_of_no_page(host)
     return host
-
-
-def _failures(in_a_row: int, snoozes: int, backoff: int, last: int, *, retired: bool) -> Failures:
-    """Return the failures of a stored record. Raises ValueError."""
-    if last == _NO_FAILURE:
-        return Failures(in_a_row, snoozes, backoff, None, retired)
-    if last == FailureClass.SERVER_ERROR:
-        return Failures(in_a_row, 0, backoff, None, retired, server_errors=snoozes)
-    return Failures(in_a_row, snoozes, backoff, FailureClass(last), retired)
-
-
-def _tail(value: bytes, address_size: int, error_count: int) -> tuple[str, dict[FailureClass, int]]:
-    """Decode the end of a stored record: the address and the errors. Raises ValueError and struct.error."""
-    at = _RECORD.size + address_size
-    end = at + error_count * _COUNT.size
-    if len(value) not in (end, end + _PAGES.size):
-        raise ValueError(f"{len(value)} bytes")
-    errors = {FailureClass(failure): count for failure, count in _COUNT.iter_unpack(value[at:end])}
-    if len(errors) != error_count:
-        raise ValueError("a failure class occurs twice")
-    return value[_RECORD.size : at].decode("ascii"), errors

@@ -123,7 +123,7 @@ def snapshot(
         politeness.next_time,
         politeness.hold_reason,
         politeness.robots_until,
-        politeness.robots_unused,
+        host.robots_unused,
         kind_of(host, serving.slow_from),
         host.session_until > 0.0,
     )
@@ -161,7 +161,7 @@ def describe(
         gap_seconds=between,
         latency_seconds=known.latency,
         errors={failure.word: count for failure, count in sorted((tally.errors or {}).items())},
-        grows=tally.grows,
+        grows=host.growth.grows,
         no_page=host.no_page,
         needs_scripts=tally.scripted,
     )

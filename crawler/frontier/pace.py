@@ -9,24 +9,21 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from crawler.base.settings.parts import PolitenessSettings, RetrySettings
+from crawler.base.settings.parts import PolitenessSettings
 from crawler.frontier.host import Host
 from crawler.frontier.host_status import RETRIES, next_time_of
 from crawler.frontier.politeness import HoldReason, gap
-from crawler.frontier.tries_ahead import Unresponsive, until_given_up
 from crawler.url.urls.domain import registrable_domain
 
-_RETRY = RetrySettings()
 GROUPS_MOST = 100_000  # groups that are summed; beyond that, hosts of new groups are counted individually
 
 
 class HostTime(Struct, frozen=True):
     """The time until all ``pending`` URLs of a host have been requested.
 
-    ``seconds`` is ``wait_seconds``, the time until its next request, plus ``seconds_per_url`` for each URL. For a host
-    that does not respond or provide its robots.txt, it is the time until the crawler gives up. ``reason`` is why it
-    waits, empty if only for its gap. For ``hosts`` that share one gap it is the sum, under the name of the host with
-    most pending URLs.
+    ``seconds`` is ``wait_seconds``, the time until its next request, plus ``seconds_per_url`` for each URL. ``reason``
+    is why it waits, empty if only for its gap; its retries may take longer. For ``hosts`` that share one gap it is the
+    sum, under the name of the host with most pending URLs.
     """
 
     name: str
@@ -42,7 +39,7 @@ class Work(Struct, frozen=True):
     """The pending work of a host: ``size`` URLs from ``next_time`` (seconds since 1970). ``reason`` is why it waits,
     empty if only for its gap.
 
-    ``address`` is None if unknown. ``silent`` is None if it responds. ``grows`` and ``deep`` come from its tally.
+    ``address`` is None if unknown. ``grows`` and ``deep`` come from its growth.
     """
 
     name: str
@@ -52,7 +49,6 @@ class Work(Struct, frozen=True):
     latency: float | None
     address: str | None = None
     reason: str = ""
-    silent: Unresponsive | None = None
     grows: bool = False
     deep: str = ""
 
@@ -68,9 +64,8 @@ class Work(Struct, frozen=True):
             known.latency,
             known.address,
             RETRIES if next_time > known.next_time else _words(known.hold_reason),
-            Unresponsive.of(host),
-            host.tally.grows,
-            host.tally.deep,
+            host.growth.grows,
+            host.growth.deep,
         )
 
 
@@ -87,13 +82,11 @@ def pace(crawl_delay: float | None, latency: float | None, settings: PolitenessS
     return max(between, (between + (latency or 0.0)) / settings.per_host)
 
 
-def time_of(work: Work, now: float, settings: PolitenessSettings, retry: RetrySettings = _RETRY) -> HostTime:
+def time_of(work: Work, now: float, settings: PolitenessSettings) -> HostTime:
     """Return the time of a single host, from ``now`` (seconds since 1970) on."""
     each = pace(work.crawl_delay, work.latency, settings)
     if not work.size:
         return HostTime(work.name, 0, each, 0.0)
-    if work.silent is not None:
-        each = until_given_up(work.silent, work.size, work.latency, settings, retry) / work.size
     wait = max(0.0, work.next_time - now)
     return HostTime(work.name, work.size, each, wait + work.size * each, 1, wait, work.reason)
 
@@ -117,7 +110,6 @@ class _Group(Struct):
     gaps: float = 0.0  # seconds
     responses: float = 0.0  # seconds
     delay: float = 0.0  # the longest Crawl-delay applies to all
-    more: float = 0.0  # seconds until the crawler gives up on those that do not respond
     wait: float = float("inf")  # seconds until the first may be requested
 
 
@@ -128,12 +120,11 @@ class HostTimes:
     whose queue grows as fast as it is read: one far from the seeds if any, else the one with most pending URLs.
     """
 
-    def __init__(self, rule: str, now: float, retry: RetrySettings = _RETRY) -> None:
+    def __init__(self, rule: str, now: float) -> None:
         self.slowest: HostTime | None = None
         self.growing: Work | None = None
         self._rule = rule
         self._now = now
-        self._retry = retry
         self._groups: dict[str, _Group] = {}
         self._key: str | None = None
 
@@ -143,7 +134,7 @@ class HostTimes:
             return
         if work.grows:
             self.growing = max(self.growing or work, work, key=lambda each: (bool(each.deep), each.size))
-        alone, key = time_of(work, self._now, settings, self._retry), shared_key(work, self._rule)
+        alone, key = time_of(work, self._now, settings), shared_key(work, self._rule)
         if key is None:
             self._longer(alone)
             return
@@ -167,15 +158,13 @@ class HostTimes:
         if work.crawl_delay is not None:
             group.delay = max(group.delay, min(work.crawl_delay, settings.max_crawl_delay))
         group.wait = min(group.wait, alone.wait_seconds)
-        plain = pace(work.crawl_delay, work.latency, settings)
-        group.more += max(0.0, work.size * (alone.seconds_per_url - plain))
         if alone.pending > group.most.pending:
             group.most = alone
         if group.hosts == 1:
             self._longer(alone)
             return
         gaps = max(group.gaps, group.pending * group.delay)
-        seconds = max(gaps, (gaps + group.responses) / settings.per_host) + group.more
+        seconds = max(gaps, (gaps + group.responses) / settings.per_host)
         each = seconds / group.pending
         most, wait = group.most, group.wait
         self._longer(HostTime(most.name, group.pending, each, wait + seconds, group.hosts, wait, most.reason))

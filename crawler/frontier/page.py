@@ -9,39 +9,27 @@ it depends on the result of each visit, as in Nutch's AdaptiveFetchSchedule
 
 If each visit finds a change with probability p, the interval is in equilibrium when p ln(1 - 0.2) + (1 - p) ln(1 + 0.4)
 = 0: six visits in ten find a change, regardless of the page's rate of change, which need not be known.
-
-Record: ``<BIIdQd16sHHddBBd`` version, visits, changes, interval (s), due (ms since 1970, 0: none), time of the last
-visit, fingerprint, lengths of ETag and Last-Modified, shape and exposure (s) of the change rate (0 and 0: not
-estimated), consecutive visits that found the page gone, marks (1: the fingerprint is of the text; 2: the site reports a
-change after the last visit; 4: the next visit was moved forward because of that), and the time to which a sitemap or
-feed dates the last change (s since 1970, 0: unknown); then the ETag, the Last-Modified and the entry of the next visit.
 """
 
 from __future__ import annotations
 
 import math
-import struct
-from typing import NamedTuple
+from typing import Annotated, Literal, NamedTuple
 
-from msgspec import Struct
+import msgspec.msgpack
+from msgspec import Meta, Struct
 
 from crawler.base.settings.parts import RecrawlSettings
-from crawler.frontier.entry import Entry, EntryError, decode_entry, encode_entry
+from crawler.frontier.entry import Entry
 from crawler.frontier.recrawl.change_rate import ChangeRate, after_signal, after_visit, first_guess
 
-FINGERPRINT_SIZE = 16  # bytes
 VALIDATOR_MAX = 1_024  # longest ETag or Last-Modified that is stored, in characters; most have a few dozen
 OF_TEXT = 1  # flag of a page: the fingerprint was computed from its text
 SIGNALLED = 2  # the site reports a change since the last visit
 HASTENED = 4  # the next visit was moved forward because of that
-_MARKS = OF_TEXT | SIGNALLED | HASTENED
-_NOTHING = bytes(FINGERPRINT_SIZE)
-_VERSION = 1
-_HEAD = struct.Struct("<BIIdQd16sHHddBBd")
+_VERSION = 2
+_Count = Annotated[int, Meta(ge=0)]
 _INCREASE, _DECREASE = 0.4, 0.2  # relative change of an interval after a visit without, or with, a change
-_NO_RATE = (0.0, 0.0)
-_BYTE_MAX = 255
-_COUNT_MAX = 2**32 - 1
 
 
 class PageError(ValueError):
@@ -80,8 +68,8 @@ class Page(NamedTuple):
     """
 
     entry: Entry
-    visits: int
-    changes: int
+    visits: _Count
+    changes: _Count
     interval: float
     due: float | None
     visited_at: float
@@ -89,8 +77,8 @@ class Page(NamedTuple):
     etag: str | None = None
     last_modified: str | None = None
     rate: ChangeRate | None = None
-    gone: int = 0
-    marks: int = 0
+    gone: _Count = 0
+    marks: _Count = 0
     stated: float = 0.0
 
     def next_at(self, interval: float, due: float) -> Page:
@@ -145,7 +133,7 @@ def visited(
     fingerprint, etag, last_modified, gone = page.fingerprint, page.etag, page.last_modified, page.gone
     marks = page.marks & OF_TEXT
     if answer is not None:
-        gone = min(gone + 1, _BYTE_MAX) if answer.gone else 0
+        gone = gone + 1 if answer.gone else 0
         same = answer.fingerprint is None
         if not same:
             fingerprint, marks = answer.fingerprint, OF_TEXT if answer.of_text else 0
@@ -171,56 +159,26 @@ def validator(text: str | None) -> str | None:
     return text if 0 < len(text) <= VALIDATOR_MAX and text.isascii() and text.isprintable() else None
 
 
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(tuple[Literal[2], Page]).decode
+
+
 def pack_page(page: Page) -> bytes:
-    """Encode a page for the store."""
-    etag, modified = (page.etag or "").encode("ascii"), (page.last_modified or "").encode("ascii")
-    head = _HEAD.pack(
-        _VERSION,
-        min(page.visits, _COUNT_MAX),
-        min(page.changes, _COUNT_MAX),
-        page.interval,
-        0 if page.due is None else milliseconds(page.due),
-        page.visited_at,
-        page.fingerprint or _NOTHING,
-        len(etag),
-        len(modified),
-        *(page.rate or _NO_RATE),
-        page.gone,
-        page.marks,
-        page.stated,
-    )
-    return head + etag + modified + encode_entry(page.entry)
+    """Encode a page for the store, with its due time as in the key of ``due``."""
+    due = page.due
+    return _encode((_VERSION, page if due is None else page._replace(due=milliseconds(due) / 1000)))
 
 
 def unpack_page(value: bytes) -> Page:
     """Decode a stored page; raises PageError."""
     try:
-        version = value[0] if value else 0
-        if version != _VERSION:
-            raise PageError(f"a page of version {version}, not {_VERSION}")
-        fields = _HEAD.unpack_from(value)
-        _, visits, changes, interval, due, at, fingerprint, etag_size, modified_size = fields[:9]
-        shape, exposure, gone, marks, stated = fields[9:]
-        rate = None if (shape, exposure) == _NO_RATE else ChangeRate(shape, exposure)
-        if not (math.isfinite(interval) and math.isfinite(at) and (rate is None or _is_rate(rate))):
-            raise PageError(f"not a page: interval {interval}, last visit {at}, change rate {rate}")
-        if marks > _MARKS or not 0.0 <= stated < math.inf:
-            raise PageError(f"not a page: marks {marks}, last change {stated}")
-        etag_end = _HEAD.size + etag_size
-        end = etag_end + modified_size
-        etag = value[_HEAD.size : etag_end].decode("ascii")
-        modified = value[etag_end:end].decode("ascii")
-        entry = decode_entry(value[end:])
-    except (struct.error, UnicodeDecodeError, EntryError) as error:
-        raise PageError(f"not a page: {error}") from error
-    if not entry.revisit:
-        raise PageError("not a page: its entry is not a revisit")
-    seen = (None if fingerprint == _NOTHING else fingerprint, etag or None, modified or None)
-    return Page(entry, visits, changes, interval, due / 1000 if due else None, at, *seen, rate, gone, marks, stated)
-
-
-def _is_rate(rate: ChangeRate) -> bool:
-    return 0.0 < rate.shape < math.inf and 0.0 < rate.exposure < math.inf
+        _, page = _decode(value)
+    except msgspec.DecodeError as error:
+        raise PageError(f"not a page of version {_VERSION}: {error}") from error
+    numbers = (page.interval, page.due or 0.0, page.visited_at, page.stated, *(page.rate or ()))
+    if not (page.entry.revisit and all(map(math.isfinite, numbers)) and min(page.rate or (1.0,)) > 0.0):
+        raise PageError(f"not a page: {page}")
+    return page
 
 
 def milliseconds(seconds: float) -> int:

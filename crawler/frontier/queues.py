@@ -36,7 +36,6 @@ from crawler.frontier.entry import (
     pending_key,
     retry_time,
     split_pending_key,
-    stored_priority,
     with_class,
 )
 from crawler.frontier.host import BackQueue, Host, RevisitLane, cause_of_no_page, decode_host
@@ -239,7 +238,7 @@ class BackQueues:
         revisits = queue.revisits
         if revisits is None or not revisits.window or not self._is_turn_of_revisits(queue, revisits):
             return queue.front
-        return stored_priority(revisits.window[0][FRESH_SLOT_SIZE:])
+        return decode_entry(revisits.window[0][FRESH_SLOT_SIZE:]).priority
 
     def look_ahead(self, host: Host) -> None:
         """Read the next rows of the fresh lane into empty windows."""
@@ -253,7 +252,7 @@ class BackQueues:
         """Set the time and class of the first waiting retry."""
         key, value = self._first_retry(host)
         host.queue.retry_at = self._due(split_pending_key(key)[1])
-        host.queue.retry_class = stored_priority(value)
+        host.queue.retry_class = decode_entry(value).priority
 
     # -- internals ---------------------------------------------------------------------------------------------
 

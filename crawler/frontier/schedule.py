@@ -1,6 +1,6 @@
 """The front queues: when each host may be leased, and whose turn it is.
 
-A host that waits for its time or its turn is a *ticket* in a queue (``timer_queue``): the bytes of its ready time, its
+A host that waits for its time or its turn is a *ticket* in a queue: the bytes of its ready time, its
 rank, its place and its name. A ticket takes about 100 bytes; the rest of the host need not be in memory. If the time or
 the place changes, a second ticket is pushed and the first becomes stale. For the few hosts with stale tickets, the
 schedule remembers the valid ticket until the stale ones have been removed.
@@ -27,11 +27,10 @@ import struct
 from typing import NamedTuple
 
 from crawler.base.settings.parts import CLASSES
-from crawler.frontier.domain_shares import DomainLine, DomainTurns, Stale
+from crawler.frontier.domain_shares import DomainLine, DomainTurns, Stale, TicketHeap
 from crawler.frontier.host import Host
 from crawler.frontier.slot_share import ALL, NEW, QUICK, Kinds
 from crawler.frontier.states import QUEUED, SCHEDULE, UNSCHEDULE, change_queue
-from crawler.frontier.timer_queue import TimerQueue
 
 # Relative turns of each class if every class always has a ready host and the classes are of similar size.
 SHARES = tuple(2 ** (CLASSES - 1 - each) for each in range(CLASSES))
@@ -47,7 +46,6 @@ _NAME_AT = _ASKED.size
 _KIND, ACTIVE, _CLASS_BY = 3, 4, 3  # in a place: mask of the kind, flag, bits before the class
 _NUMBER_AT = 10  # in a slot of the fresh lane
 _NUMBER_MAX = 2**56 - 1
-_DOMAINS_MOST = 4_096  # most domains with parked hosts that one call checks
 _FOR_EVER = float("inf")
 _LAST = b"\xff" * 9
 _new = tuple.__new__
@@ -71,8 +69,8 @@ class _Lane:
     __slots__ = ("active", "delayed", "waiting")
 
     def __init__(self, turns: DomainTurns) -> None:
-        self.active = TimerQueue()
-        self.delayed = TimerQueue()
+        self.active = TicketHeap()
+        self.delayed = TicketHeap()
         self.waiting = DomainLine(turns)
 
 
@@ -111,7 +109,7 @@ class Schedule:
         else:
             ticket = _NEVER_ASKED.pack(ready_at, _arrival(host), place) + host.name.encode("ascii")
         lane = self._lanes.get(place & ~ACTIVE) or self._new_lane(place & ~ACTIVE)
-        queue: TimerQueue | DomainLine
+        queue: TicketHeap | DomainLine
         if place & ACTIVE:
             queue = lane.active
         elif ready <= self._now:
@@ -152,7 +150,7 @@ class Schedule:
         if self._next_due <= now and not self._move(limit):
             return None
         self._now = max(self._now, now)
-        chosen: TimerQueue | DomainLine | None = None
+        chosen: TicketHeap | DomainLine | None = None
         front, least, best = -1, 0.0, b""
         several, passes, served = self._several, self._passes, self._served
         stale = self._stale
@@ -160,7 +158,7 @@ class Schedule:
         for place, lane in self._lanes.items():
             if not kinds[place & _KIND]:
                 continue
-            queue: TimerQueue | DomainLine = lane.active
+            queue: TicketHeap | DomainLine = lane.active
             first = self._settle(lane.active) if several else queue.first()
             if first is None or first > limit:
                 queue = lane.waiting
@@ -244,19 +242,6 @@ class Schedule:
             found += [first for first in (self._settle(lane.active), self._settle(lane.delayed)) if first is not None]
         return _TIME.unpack_from(min(found))[0] if found else None
 
-    def waited_since(self, now: float) -> float:
-        """Return the time of the last request to the next host, in seconds since 1970.
-
-        The last request to every other host that is due at ``now`` and not in a session was made later. The result is 0
-        if the next host was never requested or not all hosts are sorted, and infinity if no host waits.
-        """
-        least = _FOR_EVER if self._next_due > now else 0.0
-        for lane in self._lanes.values():
-            if lane.waiting.first(self._stale) is not None:
-                rank = lane.waiting.least_rank(_DOMAINS_MOST)
-                least = min(least, _TIME.unpack(rank)[0] if rank and rank[0] else 0.0)
-        return least
-
     def waiting(self) -> tuple[int, bool, bool]:
         """Count the quick hosts not in a session, and check for due new hosts and due slow hosts.
 
@@ -273,33 +258,7 @@ class Schedule:
                 slow = slow or (len(waiting) > 0 if stale is None else waiting.first(stale) is not None)
         return quick, new, slow
 
-    def has_ticket(self, name: str) -> bool:
-        """Return True if the host has a ticket, including stale ones. Searches all tickets."""
-        tail = name.encode("ascii")
-        queues = (queue for lane in self._lanes.values() for queue in (lane.active, lane.delayed, lane.waiting))
-        return any(ticket[_NAME_AT:] == tail for queue in queues for ticket in queue)
-
-    def is_longer_than(self, most: int, now: float, kinds: Kinds) -> bool:
-        """Return True if more than ``most`` hosts of those ``kinds`` are due at ``now``.
-
-        A host with stale tickets may count twice.
-        """
-        found, limit = 0, _TIME.pack(max(now, 0.0)) + _LAST
-        for place, lane in self._lanes.items():
-            kind = place & _KIND
-            if not kinds[kind]:
-                continue
-            due = [lane.active]
-            if kind != QUICK or kinds[3]:
-                found += len(lane.waiting)
-                due.append(lane.delayed)
-            for queue in due:
-                if found > most:
-                    return True
-                found += queue.count_before(limit, 2 * (most - found) + 3)[0]
-        return found > most
-
-    def _settle(self, queue: TimerQueue) -> bytes | None:
+    def _settle(self, queue: TicketHeap) -> bytes | None:
         """Remove stale tickets from the top. Returns the first valid one; None if the queue is empty."""
         while (ticket := queue.first()) is not None:
             if not (self._several and self._drops(ticket)):
@@ -318,7 +277,7 @@ class Schedule:
         if several is None or several.valid == ticket:
             return False
         if several.stale > 1:
-            self._several[name] = several._replace(stale=several.stale - 1)
+            self._several[name] = _Several(several.valid, several.stale - 1)
         else:
             del self._several[name]
         return True

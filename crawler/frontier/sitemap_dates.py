@@ -25,9 +25,10 @@ Pure: no clock, no store.
 from __future__ import annotations
 
 import math
-import struct
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Literal, NamedTuple
+
+import msgspec.msgpack
 
 from crawler.frontier.page import SIGNALLED, Page
 from crawler.frontier.recrawl.change_rate import ChangeRate
@@ -39,8 +40,7 @@ _SILENCES = 4.0  # silences required before a host is trusted
 _DOUBT = 2.0  # wrong signals assumed in the prior
 _MOST = 0.95  # highest excess
 _PREFIX = b"signals/"
-_RECORD = struct.Struct("<B6d")
-_VERSION = 1
+_VERSION = 2
 _LARGEST = 700.0  # largest exponent of a float
 
 
@@ -124,14 +124,19 @@ def trust_key(host: str) -> bytes:
     return _PREFIX + host.encode("ascii")
 
 
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(tuple[Literal[2], Trust]).decode
+
+
 def pack_trust(trust: Trust) -> bytes:
     """Encode a host's record for the store."""
-    return _RECORD.pack(_VERSION, *trust)
+    return _encode((_VERSION, trust))
 
 
 def unpack_trust(value: bytes | None) -> Trust | None:
     """Decode a host's record; None if it is invalid."""
-    if value is None or len(value) != _RECORD.size or value[0] != _VERSION:
+    try:
+        _, trust = _decode(value or b"")
+    except msgspec.DecodeError:
         return None
-    sums = _RECORD.unpack(value)[1:]
-    return Trust(*sums) if all(0.0 <= each < math.inf for each in sums) else None
+    return trust if all(0.0 <= each < math.inf for each in trust) else None

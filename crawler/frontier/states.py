@@ -23,7 +23,7 @@ from typing import Protocol
 OUTSIDE, INSIDE, ANSWERED, CLOSED, OVER = range(5)  # of a lease; integers, because lookups in an enumeration cost more
 IDLE, QUEUED, IN_LINE, BOTH = range(4)  # of a host
 
-ENTER, STAND_BACK, ANSWER, END = range(4)  # events of a lease
+ENTER, ANSWER, END = range(3)  # events of a lease
 SCHEDULE, UNSCHEDULE, WAIT, CALL = range(4)  # events of a host
 
 NO = -1  # marks an invalid transition
@@ -31,7 +31,6 @@ NO = -1  # marks an invalid transition
 LEASE = {
     # state:      (OUTSIDE, INSIDE,   ANSWERED, CLOSED, OVER)
     ENTER:        (INSIDE,  NO,       NO,       NO,     NO),
-    STAND_BACK:   (NO,      OUTSIDE,  NO,       NO,     NO),
     ANSWER:       (NO,      ANSWERED, NO,       NO,     NO),
     END:          (OVER,    OVER,     OVER,     OVER,   NO),
 }  # fmt: skip

@@ -66,7 +66,6 @@ class Workbench:
         self._domains = None if limits.budget.domain_pages is None else DomainTallies()
         self.met = 0  # hosts known to the job
         self.leased = 0
-        self.begun = 0  # leases so far
         self.out: dict[str, int] = {}  # active leases by host; hosts without one are absent
 
     def change(self, settings: PolitenessSettings, limits: Limits) -> None:
@@ -217,21 +216,6 @@ class Workbench:
         """Return when ``next`` will return a host if nothing else happens, in seconds since 1970; None if never."""
         return self._schedule.next_ready(self.admits())
 
-    def waited_since(self, now: float) -> float:
-        """Return the time of the last request to the next host, in seconds since 1970.
-
-        Each due host out of memory was requested later. The result is 0 if unknown, and infinity if no host waits.
-        """
-        return self._schedule.waited_since(now)
-
-    def has_ticket(self, name: str) -> bool:
-        """Return True if the host waits in a queue of the schedule. Searches all queues."""
-        return self._schedule.has_ticket(name)
-
-    def is_longer_than(self, most: int, now: float) -> bool:
-        """Return True if more than ``most`` hosts that may have a slot are due."""
-        return self._schedule.is_longer_than(most, now, self.admits())
-
     def admits(self) -> Kinds:
         """Return which kinds of hosts may have a slot."""
         share = self.gate.share
@@ -288,7 +272,7 @@ class Workbench:
         if kind != host.kind:
             self.sessions.rate(host, kind)
         until = host.session_until
-        if until and (ready > until or kind == SLOW) and not politeness.robots_unused:
+        if until and (ready > until or kind == SLOW) and not host.robots_unused:
             self.sessions.end(host)
         place = place_of(self._front(host), kind, host.session_until > 0.0)
         if host.state & QUEUED and host.place == place and place & ACTIVE and host.ready <= ready <= gate.now:
@@ -354,7 +338,6 @@ class Workbench:
         if host.domain is not None:
             host.domain.leased += 1
         self.leased += 1
-        self.begun += 1
         self.out[host.name] = self.out.get(host.name, 0) + 1
         if host.asked < self.gate.politeness(host).per_host:
             self.place(host)
@@ -410,7 +393,7 @@ class Workbench:
     def take_back(self, lease: Lease, now: float) -> None:
         """Undo ``begin`` after a request whose outcome does not count for the host. The caller then saves the host."""
         self.gate.now = now
-        lease.host.politeness.located = False  # its address may have been looked up in the same outage
+        lease.host.located = False  # its address may have been looked up in the same outage
         if lease.state == INSIDE:
             lease.host.politeness.last_request = now
             self.gate.ended(lease.host, now)

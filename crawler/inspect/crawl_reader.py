@@ -9,7 +9,7 @@ from typing import Any
 from crawler.base.kv import Family
 from crawler.base.settings.sites import Sites
 from crawler.inspect.crawl_partitions import CrawlPartitions, Partition, crawl_partitions
-from crawler.inspect.host_table import Row, Selection, Table, all_host_rows, merged, told_by
+from crawler.inspect.host_table import HostsAsked, Row, Selection, Table, all_host_rows, merged, told_by
 from crawler.inspect.hosts_now import hosts_now
 from crawler.inspect.job_reader import job_stats, open_job
 from crawler.job.clock_anchor import job_time
@@ -17,7 +17,6 @@ from crawler.job.crawl_file import partitions_gone, partitions_left
 from crawler.job.job_lock import lock_holder
 from crawler.job.live_status import read_live
 from crawler.job.metrics.pooled_stats import GONE, Part, pool
-from crawler.job.partition.part_report import HostsAsked
 
 
 def stats_of(directory: Path) -> dict[str, Any]:

@@ -4,14 +4,14 @@ when it may be fetched and why not now, and how it ended."""
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
 from msgspec import Struct, field, to_builtins
 
+from crawler.base.figures import Worded
 from crawler.base.kv import Family, Reader
 from crawler.base.settings.parts import Settings
 from crawler.base.settings.sites import Sites
@@ -96,20 +96,22 @@ class SeenAnswer(Struct, frozen=True):
     forgeable: bool
 
 
-class LedgerAnswer(StrEnum):
+class LedgerAnswer(Worded):
     """The answer of the ledger of doubted URLs."""
 
-    ADMITTED = "admitted"
-    DOUBTED = "doubted"
-    NEW = "new"
+    ADMITTED = "admitted", "admitted: its digest is stored"
+    DOUBTED = "doubted", "in doubt: the seen-set reports it as seen; it is admitted if its digest is not stored"
+    NEW = "new", "never admitted: the ledger corrects the seen-set when a link to it is found"
 
 
-class RobotsState(StrEnum):
-    IGNORED = "ignored"
-    UNKNOWN = "unknown"
-    ALLOWED = "allowed"
-    DISALLOWED = "disallowed"
-    DAMAGED = "damaged"
+class RobotsState(Worded):
+    """What robots.txt says about the URL."""
+
+    IGNORED = "ignored", "ignored (robots.ignore)"
+    UNKNOWN = "unknown", "not known yet: it is fetched before the first page"
+    ALLOWED = "allowed", "allowed (as {agent!r})"
+    DISALLOWED = "disallowed", "{reason} (as {agent!r})"
+    DAMAGED = "damaged", "the record in store/ is damaged: {reason}"
 
 
 class RobotsAnswer(Struct, frozen=True):
@@ -129,21 +131,26 @@ class RobotsAnswer(Struct, frozen=True):
     fetching_since: float | None = None
 
 
-class Wait(StrEnum):
+class Wait(Worded):
     """The reason why a pending URL waits."""
 
-    NOTHING = "nothing"  # only the URLs ahead of it in its host's queue
-    HOST_CLOSED = "host-closed"  # its host is blocked, retired or paused
-    HOST_ROBOTS = "host-robots"  # robots.txt of its host is being fetched, or its address looked up
-    HOST_BUSY = "host-busy"  # the slots of its host are in use
-    HOST_GROUP = "host-group"  # its host waits in line with the hosts that share its gap
-    RETRY = "retry"  # it failed and is retried later
-    HOST_HELD = "host-held"  # its host is held until a time
-    CRAWL = "crawl"  # its host is due, but the crawl hands out no URLs
-    RATE = "rate"  # its host is due, but requests wait for the rate limit
-    SLOT = "slot"  # its host is due, but no slot is free for it
-    HOST_TURN = "host-turn"  # its host is due, but other hosts have their turn first
-    OVERLOOKED = "overlooked"  # no reason: its host is due, but gets no request from the running crawl
+    NOTHING = "nothing", "its host is ready, and may get a request now"
+    HOST_CLOSED = "host-closed", "its host is {state}: {reason}"
+    HOST_ROBOTS = (
+        "host-robots",
+        "when robots.txt of its host has been fetched{since} and the gap after it has passed",
+    )
+    HOST_BUSY = (
+        "host-busy",
+        "when the gap after the current request to its host has passed: {reason}{since} (politeness.per_host)",
+    )
+    HOST_GROUP = "host-group", "its host {reason} (politeness.host_key)"
+    RETRY = "retry", "not before {at}: it failed and will be retried then"
+    HOST_HELD = "host-held", "not before {at}, because of its host: {reason}"
+    CRAWL = "crawl", "its host is due, but the crawl hands out no URLs now: {reason}"
+    RATE = "rate", "its host is due, but requests wait for the rate limit (politeness.rate)"
+    SLOT = "slot", "its host is due, but no slot is free for it"
+    HOST_TURN = "host-turn", "its host is due, but other hosts have their turn first"
 
 
 class NextTry(Struct, frozen=True):
@@ -242,12 +249,11 @@ class Explanation(Struct):
 
 class CrawlNow(Struct, frozen=True):
     """The state of a running crawl. ``in_flight`` maps URLs handed out to their times, ``side_requests`` the hosts
-    whose robots.txt or address is being fetched; ``overlooked`` are due hosts that get no request; ``paused`` is why it
-    hands out no URLs. ``slots`` is None if no crawl is running. ``proxies`` are those failing now."""
+    whose robots.txt or address is being fetched; ``paused`` is why it hands out no URLs. ``slots`` is None if no crawl
+    is running. ``proxies`` are those failing now."""
 
     in_flight: Mapping[str, float] = field(default_factory=dict)
     side_requests: Mapping[str, float] = field(default_factory=dict)
-    overlooked: Collection[str] = ()
     paused: str | None = None
     slots: SlotFigures | None = None
     proxies: Sequence[FailingProxy] = ()
@@ -256,7 +262,8 @@ class CrawlNow(Struct, frozen=True):
 class Known(Struct, frozen=True):
     """The sources of an explanation. ``seen`` returns the seen-set's answer for a URL; ``host`` returns the host's
     state in a crawl in this process, otherwise None. ``hash`` makes the digests of the ledger. ``crawl`` is the state
-    of a running crawl. ``older_sets`` returns the older seen-sets that contain a URL."""
+    of a running crawl. ``older_sets`` returns the older seen-sets that contain a URL. ``check`` is called from
+    time to time, and may raise to abandon a long search."""
 
     directory: Path
     settings: Settings
@@ -266,6 +273,7 @@ class Known(Struct, frozen=True):
     host: Callable[[str], HostSnapshot | None] = lambda _: None
     crawl: CrawlNow = CrawlNow()
     older_sets: Callable[[Canonical], list[str]] = lambda _: []
+    check: Callable[[], None] = lambda: None
 
 
 def explain_url(directory: Path, text: str, now: float | None = None) -> Explanation:
@@ -290,7 +298,7 @@ def explain_url(directory: Path, text: str, now: float | None = None) -> Explana
             older_sets=lambda url: [] if older is None else older.that_know(url),
         )
         at = job_time(job.store) if now is None else now
-        (found,) = (found for found in explain(known, text, at) if found is not None)
+        found = explain(known, text, at)
         found.settings_fault, found.older_sets_fault = job.settings_fault, fault
         return found
 
@@ -328,16 +336,15 @@ def _told_by(live: Live) -> CrawlNow:
     return CrawlNow(
         live.in_flight,
         live.side_requests,
-        (stats.get("hosts_overlooked") or {}).get("names", ()),
         stats.get("paused"),
         slot_figures(live),
         [FailingProxy(**proxy) for proxy in (stats.get("proxies") or {}).get("named", ())],
     )
 
 
-def explain(known: Known, text: str, now: float) -> Iterator[Explanation | None]:
-    """Yield the explanation, after a None at each point where a long search may be abandoned. A text that is not a URL
-    is also explained, and a damaged job as far as it is readable."""
+def explain(known: Known, text: str, now: float) -> Explanation:
+    """Return the explanation. A text that is not a URL is also explained, and a damaged job as far as it is
+    readable."""
     canonicaliser = Canonicaliser(known.settings.canonical.rules)
     steps = [Step(*step) for step in canonicaliser.explain(text)]
     found = Explanation(text, now, steps=steps, paused=known.crawl.paused, proxies=known.crawl.proxies)
@@ -347,10 +354,10 @@ def explain(known: Known, text: str, now: float) -> Iterator[Explanation | None]
     else:
         found.href, found.key, found.host = url.href, url.key, host_key(url.href)
         try:
-            yield from _fill(known, url, found)
+            _fill(known, url, found)
         except DAMAGE as error:
             found.damage = str(error)
-    yield found
+    return found
 
 
 def explain_seen(seen: SeenSet, url: Canonical) -> SeenAnswer:
@@ -367,7 +374,7 @@ def explain_seen(seen: SeenSet, url: Canonical) -> SeenAnswer:
     )
 
 
-def _fill(known: Known, url: Canonical, found: Explanation) -> Iterator[None]:
+def _fill(known: Known, url: Canonical, found: Explanation) -> None:
     found.scope = _scope(known, url)
     refusal = Origins(known.settings.traps, known.settings.fetch, known.store).refusal(url.href)
     found.refused = None if refusal is None else refusal.error
@@ -384,18 +391,11 @@ def _fill(known: Known, url: Canonical, found: Explanation) -> Iterator[None]:
         return
     found.host_row = table_row(host.row)
     found.robots = _robots(known, url, host, found.at)
-    for place in _places(known, url, host, found.at):
-        if isinstance(place, int):
-            found.queue_searched = place
-        elif place is not None:
-            found.place = place
-        else:
-            yield None
+    found.place, found.queue_searched = _find_place(known, url, host, found.at)
     found.schedule = _schedule(known, url)
     for record in last_record(known.directory / PAGES, url.href):
         found.record = record
-        if record is None:
-            yield None
+        known.check()
 
 
 def _stored_host(known: Known, name: str, now: float) -> HostSnapshot | None:
@@ -476,22 +476,21 @@ def _robots(known: Known, url: Canonical, host: HostSnapshot, now: float) -> Rob
     )
 
 
-def _places(known: Known, url: Canonical, host: HostSnapshot, now: float) -> Iterator[Place | int | None]:
-    """Yield the URL's place in its host's queue if it is queued, or the number of entries searched if the queue has
-    more. Yields None at points where the search may be abandoned."""
+def _find_place(known: Known, url: Canonical, host: HostSnapshot, now: float) -> tuple[Place | None, int | None]:
+    """Return the URL's place in its host's queue if it is queued, and the number of entries searched if the queue has
+    more."""
     ahead = 0
     for number, (slot, entry) in enumerate(queue(known.store, host.row.host)):
         if number >= QUEUE_SEARCHED:
-            yield number
-            return
+            return None, number
         if number % _PAUSE == _PAUSE - 1:
-            yield None
+            known.check()
         if entry.href == url.href:
             since = known.crawl.in_flight.get(url.href)
             upcoming = _next_try(slot, host, now, known) if since is None else None
-            yield _place(known, entry, slot, ahead + 1, since, upcoming)
-            return
+            return _place(known, entry, slot, ahead + 1, since, upcoming), None
         ahead += entry.href not in known.crawl.in_flight
+    return None, None
 
 
 def _place(
@@ -526,8 +525,6 @@ def _next_try(slot: bytes, host: HostSnapshot, now: float, known: Known) -> Next
     again, held_until = retry_time(slot) if is_retry(slot) else 0.0, host.next_time
     if row.state in (HostState.BLOCKED, HostState.RETIRED, HostState.PAUSED):
         return NextTry(Wait.HOST_CLOSED, reason=row.reason)
-    if row.host in crawl.overlooked:
-        return NextTry(Wait.OVERLOOKED)
     if host.side_request:
         return NextTry(Wait.HOST_ROBOTS, reason=row.reason, since=crawl.side_requests.get(row.host))
     if host.leased >= Sites(known.settings).of_host(row.host).politeness.per_host:

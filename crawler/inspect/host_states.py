@@ -1,5 +1,4 @@
-"""Counts the hosts of a job by state: ready, waiting, snoozed, ..., and finds the slowest one and those that the
-frontier overlooks.
+"""Counts the hosts of a job by state: ready, waiting, snoozed, ..., and finds the slowest one.
 
 A state depends on the time, and most hosts are only on disk, so states cannot be counted as they change. The crawl
 reads all hosts repeatedly, a few at a time: some thousand hosts about every second, a million about every minute.
@@ -14,13 +13,14 @@ from collections.abc import Callable
 from msgspec import Struct, field
 
 from crawler.base.kv import Family, Reader
+from crawler.base.settings.parts import Settings
 from crawler.base.settings.sites import Sites
 from crawler.frontier.frontier import Frontier
-from crawler.frontier.host import host_name
+from crawler.frontier.host import Host, host_name
 from crawler.frontier.host_status import HostState, ScriptedHosts, state_of
 from crawler.frontier.pace import HostTime, HostTimes, Work
 from crawler.frontier.queues import read_host
-from crawler.frontier.serving import AT_ONCE, Bar, Serving
+from crawler.frontier.serving import AT_ONCE, Serving
 
 INTERVAL = 1.0  # seconds from the end of one pass over all hosts to the next
 PAUSE = 20.0  # pause after a slice, in durations of that slice: counting takes at most 5% of the event loop's time
@@ -32,20 +32,34 @@ SETTLED_MOST = 20_000  # maximum number of hosts counted in one go when the craw
 UNTIMED = (HostState.BLOCKED, HostState.RETIRED, HostState.PAUSED, HostState.IDLE)
 
 
-class _Pass(Struct):
-    """The results of one pass over all hosts so far."""
+class HostCount(Struct):
+    """The hosts counted so far: by state, by the time that their queues take, and by signs that they need a browser."""
 
     counts: dict[str, int]
     times: HostTimes
     scripted: ScriptedHosts = field(default_factory=ScriptedHosts)
-    suspects: set[str] = field(default_factory=set)
+
+    @classmethod
+    def begin(cls, settings: Settings, now: float) -> HostCount:
+        """Return the count of no host, at ``now``."""
+        times = HostTimes(settings.politeness.host_key, now)
+        return cls({state.value: 0 for state in HostState}, times)
+
+    def add(self, host: Host, sites: Sites, now: float, serving: Serving = AT_ONCE) -> None:
+        """Count a host."""
+        own = sites.of_host(host.name)
+        state = state_of(host, now, own.budget, serving)
+        self.counts[state.value] += 1
+        if "browser" not in sites.stated(host.name) or own.browser.when != "never":
+            self.scripted.add(host.name, host.tally.pages, host.tally.scripted)
+        if state not in UNTIMED:
+            self.times.add(Work.of(host), own.politeness)
 
 
 class HostStates:
     """The hosts of a running crawl by state. ``counts`` is None until the first pass over all hosts is complete.
     ``slowest`` is the host, or the group of hosts sharing one gap, that takes longest for its queue; None if all queues
-    are empty; ``growing`` as in `HostTimes`. ``scripted`` are the hosts that probably need a browser. ``overlooked``
-    are the names of hosts that two passes found due, with a free slot, but without a request."""
+    are empty; ``growing`` as in `HostTimes`. ``scripted`` are the hosts that probably need a browser."""
 
     def __init__(
         self,
@@ -60,8 +74,6 @@ class HostStates:
         self.slowest: HostTime | None = None
         self.growing: Work | None = None
         self.scripted: ScriptedHosts | None = None
-        self.overlooked: list[str] = []
-        self._suspects: set[str] = set()
         self._serving = serving
         self._store = store
         self._frontier = frontier
@@ -73,50 +85,30 @@ class HostStates:
         loop = asyncio.get_running_loop()
         while True:
             start: bytes | None = b""
-            found = self._nothing()
+            found = HostCount.begin(self.sites.settings, self._clock())
             while start is not None:
                 began = loop.time()
                 start = self._look(start, SLICE, found)
                 await asyncio.sleep(PAUSE * (loop.time() - began))
             self._take(found)
-            # A single pass may read a host between two of its steps.
-            self.overlooked = sorted(found.suspects & self._suspects)
-            self._suspects = found.suspects
             await asyncio.sleep(INTERVAL)
 
     def settle(self) -> None:
         """Count all hosts now that the crawl has ended, unless there are too many."""
         if self._frontier.hosts <= SETTLED_MOST:
-            found = self._nothing()
+            found = HostCount.begin(self.sites.settings, self._clock())
             self._look(b"", SETTLED_MOST, found)
             self._take(found)
 
-    def _take(self, found: _Pass) -> None:
+    def _take(self, found: HostCount) -> None:
         self.counts, self.slowest, self.growing = found.counts, found.times.slowest, found.times.growing
         self.scripted = found.scripted
 
-    def _nothing(self) -> _Pass:
-        settings = self.sites.settings
-        times = HostTimes(settings.politeness.host_key, self._clock(), settings.retry)
-        return _Pass({state.value: 0 for state in HostState}, times)
-
-    def _look(self, start: bytes, most: int, found: _Pass) -> bytes | None:
-        """Add some hosts to the results, including those that seem to be overlooked. Returns the start of the next
-        ones, None if there are no more."""
-        rows, now = self._store.scan(Family.HOSTS, start, None, most), self._clock()
-        watchdog = self._frontier.watchdog
-        serving = self._serving()
-        limits = watchdog.limits(now, serving=serving.bar is not Bar.CRAWL)
+    def _look(self, start: bytes, most: int, found: HostCount) -> bytes | None:
+        """Add some hosts to the results. Returns the start of the next ones, None if there are no more."""
+        rows, now, serving = self._store.scan(Family.HOSTS, start, None, most), self._clock(), self._serving()
         for key, value in rows:
             name = host_name(key)
             host = self._frontier.seen(name, now) or read_host(self._store, name, value)
-            of_host = self.sites.of_host(name)
-            state = state_of(host, now, of_host.budget, serving)
-            found.counts[state.value] += 1
-            if "browser" not in self.sites.stated(name) or of_host.browser.when != "never":
-                found.scripted.add(name, host.tally.pages, host.tally.scripted)
-            if state not in UNTIMED:
-                found.times.add(Work.of(host), of_host.politeness)
-            if watchdog.overlooks(name, value, limits):
-                found.suspects.add(name)
+            found.add(host, self.sites, now, serving)
         return rows[-1][0] + b"\0" if len(rows) == most else None

@@ -7,13 +7,15 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cmp_to_key
 from typing import Any, NamedTuple
 
+from msgspec import Struct
+from msgspec.structs import replace
+
 from crawler.base.kv import Family, Reader
 from crawler.base.settings.sites import Sites
-from crawler.frontier.host import host_name, pages_of, stored_host
+from crawler.frontier.host import host_name, stored_host
 from crawler.frontier.host_keys import NO_HOLD, KeyHold
 from crawler.frontier.host_status import HostRow, HostState, describe
 from crawler.inspect.hosts_now import HostsNow
-from crawler.job.partition.part_report import HostsAsked
 
 Row = dict[str, Any]
 # "work": busy hosts first, then those with the most pending URLs.
@@ -40,6 +42,20 @@ class Table(NamedTuple):
 
     total: int
     rows: list[Row]
+
+
+class HostsAsked(Struct, frozen=True):
+    """A request for the hosts with ``q`` in their name: ``limit`` rows after the first ``offset``, in that order."""
+
+    sort: str = "pending"
+    descending: bool = True
+    offset: int = 0
+    limit: int = 50
+    q: str = ""
+
+    def of_partition(self) -> HostsAsked:
+        """Return the request for each partition, because any of them may hold all of the rows."""
+        return replace(self, offset=0, limit=self.offset + self.limit)
 
 
 class Chosen(NamedTuple):
@@ -183,31 +199,26 @@ def _order(descending: bool) -> Callable[[Any], Any]:
 # -- sort values of hosts that have no row yet, from their stored records: a row costs ten times as much ---------------
 
 
-def _latency(name: str, value: bytes) -> float | None:
-    latency = stored_host(value).latency
-    return None if latency < 0 else latency
-
-
 def _failed(name: str, value: bytes) -> Any:
-    host = stored_host(value)
-    return UNTOLD if host.error_count else (host.failed, 0)
+    tally = stored_host(value).tally
+    return UNTOLD if tally.errors else (tally.failed, 0)
 
 
 def _share(name: str, value: bytes) -> float | None:
     host = stored_host(value)
-    return share(host.fetched, host.failed, host.size)
+    return share(host.tally.fetched, host.tally.failed, host.size)
 
 
 _OF_RECORD: dict[str, Callable[[str, bytes], Any]] = {
     "work": lambda name, value: (False, stored_host(value).size),
     "host": lambda name, value: name,
     "share": _share,
-    "latency_seconds": _latency,
+    "latency_seconds": lambda name, value: stored_host(value).politeness.latency,
     "pending": lambda name, value: stored_host(value).size,
-    "fetched": lambda name, value: stored_host(value).fetched,
+    "fetched": lambda name, value: stored_host(value).tally.fetched,
     "failed": _failed,
-    "needs_scripts": lambda name, value: pages_of(value)[1],
-    "errors": lambda name, value: UNTOLD if stored_host(value).error_count else 0,
+    "needs_scripts": lambda name, value: stored_host(value).tally.scripted,
+    "errors": lambda name, value: UNTOLD if stored_host(value).tally.errors else 0,
 }
 
 

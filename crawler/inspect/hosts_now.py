@@ -54,11 +54,11 @@ class HostsNow(Struct, frozen=True):
         return found
 
     def _holds_of_name(self, hosts: dict[str, bytes], slots: int) -> Iterator[tuple[str, KeyHold]]:
-        stored = [stored_host(value) for value in hosts.values()]
-        held = ((each.next_time, each.reason) for each in stored if each.reason in OF_THE_KEY)
+        stored = [stored_host(value).politeness for value in hosts.values()]
+        held = ((each.next_time, each.hold_reason) for each in stored if each.hold_reason in OF_THE_KEY)
         until, reason = max(held, default=(0.0, 0))
         flying = sum(self.in_flight.get(name, 0) + (name in self.side_requests) for name in hosts)
-        crawl_delay = max(0.0, *(each.crawl_delay for each in stored))
+        crawl_delay = max(0.0, *(each.crawl_delay or 0.0 for each in stored))
         for name in hosts:
             busy = flying >= slots and not self.is_busy(name)
             yield name, KeyHold(until, HoldReason(reason), busy, crawl_delay)

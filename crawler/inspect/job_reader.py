@@ -23,10 +23,8 @@ from crawler.base.settings.parts import Settings
 from crawler.base.settings.sites import Sites
 from crawler.frontier.entry import FRESH_END, RETRY_START, Entry, decode_entry, pending_key, split_pending_key
 from crawler.frontier.host import NO_PAGE_CAUSES, Host, host_name
-from crawler.frontier.host_status import HostState, ScriptedHosts, state_of
-from crawler.frontier.pace import HostTimes, Work
 from crawler.frontier.queues import read_host
-from crawler.inspect.host_states import UNTIMED
+from crawler.inspect.host_states import HostCount
 from crawler.inspect.statistics import HostFigures, JobFigures, assemble
 from crawler.job.checkpoint.envelope import EnvelopeError
 from crawler.job.checkpoint.generations import KEPT, Generations
@@ -149,20 +147,12 @@ def job_stats(directory: Path) -> dict[str, Any]:
     with open_job(directory) as job:
         seen, ledger = job.seen_figures(), job.ledger()
         pending, now, sites = 0, job_time(job.store), Sites(job.settings)
-        times = HostTimes(job.settings.politeness.host_key, now, job.settings.retry)
-        silent, scripted = dict.fromkeys(NO_PAGE_CAUSES, 0), ScriptedHosts()
-        states = {state.value: 0 for state in HostState}
+        found, silent = HostCount.begin(job.settings, now), dict.fromkeys(NO_PAGE_CAUSES, 0)
         for host in hosts(job.store):
             pending += host.queue.size > 0
             if host.no_page is not None:
                 silent[host.no_page] += 1
-            own = sites.of_host(host.name)
-            if "browser" not in sites.stated(host.name) or own.browser.when != "never":
-                scripted.add(host.name, host.tally.pages, host.tally.scripted)
-            state = state_of(host, now, own.budget)
-            states[state] += 1
-            if state not in UNTIMED:
-                times.add(Work.of(host), own.politeness)
+            found.add(host, sites, now)
         left = job.counters.pending or (ledger and ledger.waiting) or job.settings.recrawl.enabled
         last = None if lock_holder(directory) is not None else _of_last_run(job, now)
         # A run that was stopped before it had read its seeds may not have any URLs yet.
@@ -179,7 +169,7 @@ def job_stats(directory: Path) -> dict[str, Any]:
                 | markdown_size(directory),
                 endless=job.settings.recrawl.enabled,
             ),
-            HostFigures(pending, states, times.slowest, without_page=silent, scripted=scripted),
+            HostFigures(pending, found.counts, found.times.slowest, without_page=silent, scripted=found.scripted),
             None,
             state=shown,
             now=now,

@@ -9,7 +9,6 @@ import heapq
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 from crawler.base.faults import UserFault
 from crawler.inspect.crawl_partitions import crawl_partitions
@@ -27,40 +26,32 @@ _AROUND = 120  # characters shown on each side of the first occurrence
 _TITLE = 200  # characters shown of a title
 
 
-class Hit(NamedTuple):
-    """A page that contains all words of a query, with the text around the first of them."""
-
-    score: int
-    url: str
-    title: str
-    snippet: str
-
-
-def search_texts(directory: Path, query: str, most: int) -> tuple[int, list[Hit]]:
-    """Return the number of pages that contain all words of the query, in any case, and the ``most`` best of them.
-    Raises UserFault for a query without words, and the errors of reading a job."""
+def search_texts(directory: Path, query: str, most: int) -> tuple[int, list[Record]]:
+    """Return the number of pages that contain all words of the query, in any case, and the ``most`` best of them, each
+    with the text around the first word as ``snippet``. Raises UserFault for a query without words, and the errors of
+    reading a job."""
     words = query.lower().split()
     if not words:
         raise UserFault("the query has no words")
-    found = dict[str, Hit]()
+    found = dict[str, tuple[int, Record]]()
     for row, _ in Source(directory).rows("text"):
         if "error" in row:
             continue  # the text of an earlier visit is still current
         found.pop(row["url"], None)
-        hit = _hit(row, words)
-        if hit is not None:
-            found[hit.url] = hit
-    return len(found), heapq.nlargest(most, found.values(), key=lambda hit: hit.score)
+        score, hit = _hit(row, words)
+        if score:
+            found[row["url"]] = score, hit
+    return len(found), [hit for _, hit in heapq.nlargest(most, found.values(), key=lambda each: each[0])]
 
 
-def _hit(row: Record, words: Sequence[str]) -> Hit | None:
+def _hit(row: Record, words: Sequence[str]) -> tuple[int, Record]:
+    """Return the score of a page, 0 if a word is missing, and what is shown of it."""
     text, title = str(row.get("text", "")), str(row.get("title", ""))[:_TITLE]
     lower, lower_title = text.lower(), title.lower()
     counts = [min(_MOST, lower.count(word)) + _IN_TITLE * (word in lower_title) for word in words]
-    if not all(counts):
-        return None
     start = max(0, lower.find(words[0]) - _AROUND)
-    return Hit(sum(counts), str(row["url"]), title, " ".join(text[start : start + 2 * _AROUND].split()))
+    snippet = " ".join(text[start : start + 2 * _AROUND].split())
+    return sum(counts) * all(counts), {"url": row["url"], "title": title, "snippet": snippet}
 
 
 def row_of_page(directory: Path, word: str) -> Record:
@@ -79,10 +70,8 @@ def row_of_page(directory: Path, word: str) -> Record:
 
 def _row_of(record: Record, job: Path) -> Record:
     with KeptParts(job, "text") as parts:
-        row: Record = json.loads(parts.of(record) or b"{}")
-    if "text" in row:
-        return row
-    error = row.get("error") or record["error"]
-    why = f"it redirects to {record['location']}" if "location" in record else str(record["outcome"])
-    why += "" if record["status"] is None else f", status {record['status']}"
-    raise UserFault(f"{record['url']} has no text: {why}{f': {error}' if error else ''}")
+        row: Record = record | json.loads(parts.of(record) or b"{}")
+    if "text" not in row:
+        why = (str(row[key]) for key in ("outcome", "status", "location", "error") if row.get(key))
+        raise UserFault(f"{row['url']} has no text: {', '.join(why)}")
+    return row

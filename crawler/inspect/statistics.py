@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from msgspec import Struct
@@ -14,11 +14,12 @@ from crawler.frontier.rendering.recall import recall_figures
 from crawler.frontier.serving import Bar, Serving
 from crawler.frontier.slot_share import ALL
 from crawler.job.checkpoint.generations import Manifest
-from crawler.job.metrics.catalogue import KEYS, NAMED, Counters
+from crawler.job.metrics.catalogue import KEYS, Counters
 from crawler.job.metrics.outlook import Pace, SeenAhead, time_left
 from crawler.job.output.rotated_files import Size
 from crawler.seen.exact.ledger import LedgerCounts
 from crawler.seen.filters import SeenStatistics
+from crawler.seen.filters.watched_keys import wilson
 
 
 class JobFigures(Struct, frozen=True):
@@ -38,15 +39,13 @@ class JobFigures(Struct, frozen=True):
 
 class HostFigures(Struct, frozen=True):
     """The number of hosts with pending URLs, and of hosts in each state; None if unknown. ``slowest`` takes longest for
-    its queue; None if unknown or all queues are empty. ``overlooked`` are due hosts that get no request from the
-    running crawl; None if none is running. ``growing`` is a host whose queue grows as fast as it is read.
+    its queue; None if unknown or all queues are empty. ``growing`` is a host whose queue grows as fast as it is read.
     ``without_page`` counts the hosts that returned no page, by cause; ``scripted`` are those that probably need a
     browser."""
 
     pending: int | None
     by_state: dict[str, int] | None
     slowest: HostTime | None = None
-    overlooked: Sequence[str] | None = None
     growing: Work | None = None
     without_page: Mapping[str, int] | None = None
     scripted: ScriptedHosts | None = None
@@ -125,9 +124,11 @@ def assemble(
         in_flight, recent, shown = run.in_flight, run.recent, {**run.shown}
         pace = None if job.endless else run.pace
     left = time_left(pace, counters.pending, hosts.slowest, hosts.growing)
-    at_end, warning = ahead.at_end, ahead.warning
-    if at_end is not None and job.ledger is not None:
-        at_end = replace(at_end, urls_skipped=0.0)  # the ledger finds all of them
+    at_end, warning, seen = ahead.at_end, ahead.warning, _own(job.seen, counters.urls_admitted)
+    if at_end is not None:
+        # The ledger finds all URLs that the seen-set would skip.
+        skipped = at_end.urls_skipped if job.ledger is None else 0.0
+        at_end = replace(at_end, urls=at_end.urls - job.seen["count"] + seen["count"], urls_skipped=skipped)
     shown |= {
         **counters.statistics(),
         "state": state,
@@ -143,10 +144,9 @@ def assemble(
         "hosts_by_state": hosts.by_state,
         "hosts_without_page": hosts.without_page,
         "hosts_need_browser": _fields(hosts.scripted),
-        "hosts_overlooked": None if hosts.overlooked is None else _overlooked(hosts.overlooked),
         "slowest_host": _fields(hosts.slowest),
         "time_left": _fields(left),
-        "seen": _seen(job.seen, job.ledger),
+        "seen": _seen(seen, job.ledger),
         "seen_at_end": _fields(at_end),
         "seen_warning": _fields(warning),
         "disk_free_bytes": job.disk_free,
@@ -172,10 +172,6 @@ def _by_last_visit(counters: Counters) -> dict[str, Any]:
     }
 
 
-def _overlooked(names: Sequence[str]) -> dict[str, Any]:
-    return {"count": len(names), "names": list(names[:NAMED])}
-
-
 def _harvest(counters: Counters, recent: Rated | None) -> dict[str, Any] | None:
     """Return the harvest rate; None if no page was rated."""
     rated = Rated(counters.rated, counters.relevant)
@@ -198,6 +194,25 @@ def _checkpoint(manifest: Manifest, kept: int, now: float) -> dict[str, Any]:
         "bytes": manifest.bytes,
         "kept": kept,
     }
+
+
+def _own(seen: SeenStatistics, admitted: int) -> SeenStatistics:
+    """Return the figures of the ``admitted`` URLs that the job counts. The seen-set of a partition that resulted from a
+    split also has the URLs that the other partitions count."""
+    if seen["count"] <= admitted:
+        return seen
+    share, measured = admitted / seen["count"], seen["fpp_measured"]
+    own: SeenStatistics = {
+        **seen,
+        "count": admitted,
+        "count_estimated": seen["count_estimated"] * share,
+        "bits_per_url": seen["bytes"] * 8 / admitted if admitted else None,
+        "fpp_measured": None,
+    }
+    if measured is not None and (sample := round(measured["sample"] * share)):
+        low, high = wilson(measured["value"] * sample, sample)
+        own["fpp_measured"] = {"value": measured["value"], "low": low, "high": high, "sample": sample}
+    return own
 
 
 def _seen(seen: SeenStatistics, ledger: LedgerCounts | None) -> dict[str, Any]:

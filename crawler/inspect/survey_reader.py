@@ -1,41 +1,24 @@
-"""Counts the records of a job or crawl of partitions as they become final, for its dashboard."""
+"""Counts the records of a job or crawl of partitions as they become final, for its dashboard, and
+reads those chosen for a download."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from msgspec import Struct
 
 from crawler.inspect.crawl_partitions import crawl_partitions
-from crawler.inspect.record_stream import Tail
-from crawler.job.directory import PAGES
-from crawler.job.output import lines_of, record_of
-from crawler.job.output.record_text import path_at
-from crawler.job.records import JournalError
+from crawler.inspect.record_stream import ReplacedError, Tail, checked
+from crawler.job.output import Record
+from crawler.job.records import Outcome
+from crawler.job.survey.record_kinds import is_broken
 from crawler.job.survey.survey import Survey
+from crawler.url.urls.host_key import host_key
 
-FinalRecords = list[tuple[Path, int]]  # files of records, each with the end of its final records
+FinalRecords = list[tuple[Path, int]]  # jobs, each with the end of its final records
 PIECE = 64 * 1024  # bytes of records counted in one step, which takes a few milliseconds
-
-
-class _Source(Struct):
-    """The records of a job: the end of the final ones, if known, and of those counted."""
-
-    path: Path
-    ask_end: Callable[[], int | None]
-    end: int | None = None
-    at: int = 0  # end of the records counted
-    file: tuple[int, int] | None = None
-
-    def was_replaced(self) -> bool:
-        """True if a repair or restored backup has replaced the records since the last call, or removed counted ones."""
-        try:
-            found = self.path.stat()
-        except FileNotFoundError:
-            return False
-        before, self.file = self.file, (found.st_dev, found.st_ino)
-        return self.at > (self.end or 0) or before not in (None, self.file)
 
 
 class SurveyReader:
@@ -48,66 +31,115 @@ class SurveyReader:
         self.survey = Survey()
         self._directory = directory
         self._end = end
-        self._sources: dict[Path, _Source] = {}
+        self._tails: dict[Path, Tail] = {}
+        self._ends: dict[Path, int | None] = {}
 
     @property
     def is_known(self) -> bool:
         """True if it is known for some job how far its records are final."""
-        return any(source.end is not None for source in self._sources.values())
+        return any(end is not None for end in self._ends.values())
 
     @property
     def part(self) -> float:
         """The share of the final records that was counted, 0 to 1."""
         if not self.is_known:
             return 0.0
-        final = sum(source.end or 0 for source in self._sources.values())
-        return min(1.0, sum(source.at for source in self._sources.values()) / final) if final else 1.0
+        final = sum(end or 0 for end in self._ends.values())
+        return min(1.0, sum(tail.at for tail in self._tails.values()) / final) if final else 1.0
 
     @property
     def is_complete(self) -> bool:
         """True if all records that were final at the last step have been counted."""
-        ends = [(source.end, source.at) for source in self._sources.values()]
+        ends = [(end, self._tails[job].at) for job, end in self._ends.items()]
         return bool(ends) and all(end is not None and at >= end for end, at in ends)
 
     def final(self) -> FinalRecords | None:
         """Return the final records; None until they are known for all jobs. Raises the exceptions of ``end``."""
-        found = [(source.path, source.ask_end()) for source in self._found().values()]
-        final = [(path, end) for path, end in found if end is not None]
-        return final if len(final) == len(found) else None
+        found = [(job, tail.end()) for job, tail in self._found().items()]
+        final = [(job, end) for job, end in found if end is not None]
+        return final if final and len(final) == len(found) else None
 
     def step(self) -> None:
-        """Count some more records of each job. Raises JournalError, OSError and the exceptions of ``end``."""
-        self._sources = self._found() | self._sources
-        for source in self._sources.values():
-            source.end = source.ask_end()
-            if source.end is None:
-                continue
-            if source.was_replaced():
-                # Counted records cannot be removed from a survey.
-                self.survey, self._sources = Survey(), {}
+        """Count some more records of each job. Raises JobError, JournalError, OSError and the exceptions of ``end``."""
+        self._tails = self._found() | self._tails
+        for job, tail in self._tails.items():
+            self._ends[job] = tail.end()
+            try:
+                for offset, line in tail.placed(PIECE):
+                    self.survey.add(checked(line, offset))
+            except ReplacedError:  # by a repair or a restored backup; counted records cannot be removed from a survey
+                self.survey, self._tails, self._ends = Survey(), {}, {}
                 return
-            self._count(source, source.end)
 
-    def _count(self, source: _Source, end: int) -> None:
-        at = source.at
-        if at >= end:
-            return
-        until, line = min(end, at + PIECE), b""
-        for offset, line in lines_of(source.path, until, at):
-            record = record_of(line)
-            if record is None or offset + len(line) > end:
-                name = path_at(source.path, offset).name
-                raise JournalError(f"{name}: offset {offset}: not a record; run `crawler verify`")
-            self.survey.add(record)
-            at = offset + len(line)
-        if not line:
-            raise JournalError(f"{PAGES}: offset {at}: records up to {end} are missing; run `crawler verify`")
-        source.at = at
+    def _found(self) -> dict[Path, Tail]:
+        jobs = [self._directory]
+        if self._end is None:
+            jobs = crawl_partitions(self._directory).jobs
+        elif self._end() is None:
+            return {}  # the job may not exist yet
+        return {job: self._tails.get(job) or Tail(job, end=self._end) for job in jobs}
 
-    def _found(self) -> dict[Path, _Source]:
-        if self._end is not None:
-            return {self._directory: _Source(self._directory / PAGES, self._end)}
-        known = self._sources
-        return {
-            job: known.get(job) or _Source(job / PAGES, Tail(job).end) for job in crawl_partitions(self._directory).jobs
-        }
+
+KINDS = ("all", "failed", "broken")
+HOST = "host:"
+PIECE = 256 * 1024  # bytes of records read in one step, which takes a few milliseconds
+
+_FAILED = re.compile(b'"outcome":"failed"')
+_BROKEN = re.compile(b'"status":[4-9][0-9]|"outcome":"soft404"')
+
+
+Lines = list[tuple[bytes, Record]]  # each line with its record
+
+
+class RecordChoice(Struct, frozen=True):
+    """``kind`` is one of ``KINDS``, or empty with a ``host``."""
+
+    kind: str
+    host: str = ""
+
+    @classmethod
+    def parse(cls, text: str) -> RecordChoice:
+        """Return the choice for ``kind=`` of a query. Raises ValueError with one line."""
+        if text in KINDS:
+            return cls(text)
+        host = text.removeprefix(HOST).lower()
+        if not text.startswith(HOST) or not host:
+            raise ValueError(f"kind must be {', '.join(KINDS)} or {HOST}NAME:PORT, as in {HOST}a.test:80.")
+        return cls("", host)
+
+    @property
+    def name(self) -> str:
+        """The name of a file with these records, without its extension."""
+        return "records" if self.kind == "all" else self.kind or f"host-{self.host}"
+
+    def of(self, line: bytes, offset: int) -> Record | None:
+        """Return the record of a line, at an offset, if it is chosen. Raises JournalError."""
+        if not self._may_be(line):
+            return None
+        record = checked(line, offset)
+        return record if self._is(record) else None
+
+    def _may_be(self, line: bytes) -> bool:
+        """Return False if the line cannot be chosen, without decoding it."""
+        if self.kind == "failed":
+            return _FAILED.search(line) is not None
+        if self.kind == "broken":
+            return _BROKEN.search(line) is not None
+        return self.kind == "all" or self.host.rpartition(":")[0].encode("ascii", "replace") in line
+
+    def _is(self, record: Record) -> bool:
+        if record.get("probe") and self.kind != "all":
+            return False
+        if self.kind == "failed":
+            return record["outcome"] == Outcome.FAILED
+        if self.kind == "broken":
+            return is_broken(record)
+        return self.kind == "all" or host_key(str(record["url"])) == self.host
+
+
+def pieces(choice: RecordChoice, job: Path, end: int) -> Iterator[Lines]:
+    """Yield the chosen records before ``end``, one list per piece. Raises JobError, JournalError, OSError."""
+    tail = Tail(job, end=lambda: end)
+    while tail.at < end:
+        lines = ((line, choice.of(line, offset)) for offset, line in tail.placed(PIECE))
+        yield [(line, record) for line, record in lines if record is not None]

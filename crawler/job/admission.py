@@ -2,6 +2,9 @@
 
 A URL that is *seen but not queued* would be lost forever. So every path into the seen-set leads through here, and puts
 all its durable changes into the one batch of its transaction.
+
+``JournalSearch`` looks up digests in the journal, which has every URL that a job ever admitted: exact, but it reads the
+whole journal.
 """
 
 from __future__ import annotations
@@ -13,6 +16,7 @@ from itertools import compress
 from operator import attrgetter, not_
 from typing import Protocol
 
+import numpy as np
 from msgspec import Struct
 
 from crawler.base.kv import Batch, Family, Reader
@@ -24,15 +28,66 @@ from crawler.frontier.traps.origins import Origins
 from crawler.frontier.traps.traps import Traps
 from crawler.job.directory import JobError
 from crawler.job.found import KEEP_ALL, UNKNOWN, Brought, CopiedPage, Decided, Found, Router
-from crawler.job.journal_search import JournalSearch
 from crawler.job.metrics.catalogue import Counters
-from crawler.job.records import DIGEST_SIZE, Outcome, PageRecord, encode_admitted, encode_forgotten, sequence_key
+from crawler.job.records import (
+    DIGEST_SIZE,
+    Outcome,
+    PageRecord,
+    decode_seen,
+    encode_admitted,
+    encode_forgotten,
+    sequence_key,
+)
 from crawler.job.transaction import Transaction
 from crawler.seen.exact.ledger import Ledger
 from crawler.seen.filters import CannotForgetError, SeenSet
+from crawler.seen.slices.digests import digest_words
 from crawler.url.refusal.forbidden_targets import Refusal, Rule
 from crawler.url.scope.priority_rules import PriorityRules
 from crawler.url.urls.canonicaliser import Canonical
+
+_ROWS = 256  # events read at a time: each has at most a few thousand digests
+
+
+class JournalSearch:
+    """A search, one page of events at a time. ``found``: for each digest found, how often the journal admits its key,
+    minus how often it removes it."""
+
+    def __init__(self, journal: Reader, digests: bytes) -> None:
+        self.found: Counter[bytes] = Counter()
+        self._journal = journal
+        self._digests = digests
+        self._firsts = digest_words(digests)[:, 0]
+        self._at = b""  # key of the first unread event
+
+    def step(self) -> bool:
+        """Read some events. Returns True if there are more. Raises OSError, JournalError."""
+        rows = self._journal.scan(Family.ADMITTED, self._at, None, _ROWS)
+        if not rows:
+            return False
+        self._at = rows[-1][0] + b"\0"
+        events: dict[bool, list[bytes]] = {False: [], True: []}
+        for _, value in rows:
+            forgotten, named = decode_seen(value)
+            events[forgotten].append(named)
+        for forgotten, parts in events.items():
+            named = b"".join(parts)
+            for position in np.flatnonzero(np.isin(digest_words(named)[:, 0], self._firsts)).tolist():
+                self.found[named[DIGEST_SIZE * position : DIGEST_SIZE * (position + 1)]] += -1 if forgotten else 1
+        return len(rows) == _ROWS
+
+    def missing(self) -> list[int]:
+        """Read the rest, and return the positions of the digests whose keys are not admitted now, each digest once."""
+        while self.step():
+            pass
+        size, met, missing = DIGEST_SIZE, set[bytes](), []
+        for position in range(len(self._digests) // size):
+            digest = self._digests[size * position : size * (position + 1)]
+            if digest not in met and self.found[digest] <= 0:
+                missing.append(position)
+            met.add(digest)
+        return missing
+
 
 RECENT_MOST = 10_000  # keys of about 150 bytes each: the pages of a site link to the same URLs again and again
 _KEY = attrgetter("key")

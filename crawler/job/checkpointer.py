@@ -3,11 +3,16 @@
 Long work is split into pieces. A generator yields a callable that may run in a thread, or None where other tasks may
 run. ``drive`` runs all pieces at once, ``drive_beside`` runs them while an event loop runs, and a ``Walk`` lets the
 caller run them one at a time.
+
+``Promises`` is the state of a job on which others may rely: durable on its disk, and stored in the bucket of the crawl
+if it has one. A job recovers from its own disk. Facts that it reports to others, for example that a batch has arrived,
+must survive the loss of that disk.
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import Callable, Generator
 from concurrent.futures import Executor, Future
 from enum import StrEnum
@@ -19,12 +24,58 @@ from msgspec import Struct
 from crawler.base.disk import FULL, failpoint, no_room
 from crawler.base.kv import Reader
 from crawler.job.admission import Admission
-from crawler.job.checkpoint.generations import Generations, Manifest
-from crawler.job.checkpoint.renewal import Renewal, must_store
+from crawler.job.checkpoint.generations import Generations, Manifest, Renewal, must_store
 from crawler.job.output.page_files import PageFiles
-from crawler.job.promises import Promises
 from crawler.job.recovery import trim_finished
 from crawler.job.transaction import TransactionWriter
+
+_ENDS = 1_000  # number of output ends kept: one per sync, so as many seconds
+
+
+class Promises:
+    """``durable``: number of transactions that are durable here, -1 if a killed process may have left some that are
+    not; ``stored``: number of transactions in the store of the crawl, None if it has none."""
+
+    def __init__(self) -> None:
+        self.durable = -1
+        self.stored: int | None = None
+        self._end: int | None = None
+        self._ends: deque[tuple[int, int]] = deque(maxlen=_ENDS)  # number of transactions, end of the output after them
+        self._moved = asyncio.Event()
+        self.waiting = 0  # number of callers that wait for the store
+
+    @property
+    def kept(self) -> int:
+        """The number of transactions on which others may rely."""
+        return self.durable if self.stored is None else min(self.durable, self.stored)
+
+    @property
+    def end(self) -> int | None:
+        """The bytes of the output on which others may rely, which never decrease; None until there are any."""
+        while self._ends and self._ends[0][0] <= self.kept:
+            self._end = self._ends.popleft()[1]
+        return self._end
+
+    def synced(self, commits: int, end: int) -> None:
+        """Record that ``commits`` transactions are durable here, with the output up to ``end``."""
+        self.durable = commits
+        self._ends.append((commits, end))
+
+    def stored_to(self, commits: int) -> None:
+        """Record that the store of the crawl has ``commits`` transactions."""
+        self.stored = commits
+        self._moved.set()
+
+    async def reach(self, commits: int) -> None:
+        """Wait until the store of the crawl, if there is one, has ``commits`` transactions."""
+        self.waiting += 1
+        try:
+            while self.stored is not None and self.stored < commits:
+                self._moved.clear()
+                await self._moved.wait()
+        finally:
+            self.waiting -= 1
+
 
 T = TypeVar("T")
 Pieces = Generator[Callable[[], Any] | None, Any, T]
@@ -50,8 +101,7 @@ UNCHANGED = CheckpointResult()
 
 
 class Checkpointer:
-    """Syncs and checkpoints one job. ``durable_end``: bytes of the output that are durable; None until the first
-    sync."""
+    """Syncs and checkpoints one job."""
 
     def __init__(
         self,
@@ -62,7 +112,6 @@ class Checkpointer:
         output: PageFiles,
     ) -> None:
         self.generations = generations
-        self.durable_end: int | None = None
         self._admission = admission
         self._writer = writer
         self._store = store
@@ -76,11 +125,6 @@ class Checkpointer:
         self._stored = -keys
 
     @property
-    def durable(self) -> int:
-        """The number of durable transactions; -1: a killed process may have left some that are not durable."""
-        return self.promises.durable
-
-    @property
     def manifest(self) -> Manifest | None:
         """The newest generation."""
         return self.generations.newest
@@ -88,9 +132,8 @@ class Checkpointer:
     def sync(self) -> Pieces[None]:
         """Make all transactions so far durable. Raises OSError."""
         commits, end = self._writer.commits, self._output.end
-        if commits != self.durable:
+        if commits != self.promises.durable:
             yield self._writer.sync
-            self.durable_end = end
             self.promises.synced(commits, end)
         else:
             self._writer.look()  # a crawl that waits for disk space must notice that its files are gone

@@ -31,7 +31,7 @@ from crawler.job.directory import IDENTITY, OBJECT_PARTS, UNUSABLE, JobError, Ot
 from crawler.seen.filters import FilterError, KeyHash
 
 MAGIC, FORMER_MAGIC = "frontier-job", "crawler-job"
-VERSION = 2
+VERSION = 3
 FORMAT = f"{MAGIC} {VERSION}".encode("ascii")  # as stored in the store
 Shaping = dict[str, dict[str, Any]]
 

@@ -35,20 +35,20 @@ from crawler.frontier.request_outcome import ANSWERED, FailureClass, RequestOutc
 from crawler.frontier.traps.copies import remember
 from crawler.frontier.traps.soft404 import Lesson
 from crawler.frontier.traps.traps import Traps
-from crawler.job.admission import Admission, AdmissionPolicy, KnownUrls
+from crawler.job.admission import Admission, AdmissionPolicy, JournalSearch, KnownUrls
 from crawler.job.checkpoint.generations import KEPT, Generations
-from crawler.job.checkpointer import Checkpointer, CheckpointResult, drive_beside
+from crawler.job.checkpointer import Checkpointer, CheckpointResult, Promises, drive_beside
 from crawler.job.clock_anchor import follow_clock
 from crawler.job.directory import SEEN, STORE, made_at
 from crawler.job.event_log import tell_failed, tell_host
 from crawler.job.found import KEEP_ALL, Brought, CopiedPage, Decided, Found, Router
 from crawler.job.identity import shaping_of
-from crawler.job.journal_search import JournalSearch
 from crawler.job.left_out import OwnRules
 from crawler.job.metrics.events import Events
 from crawler.job.open_files import OpenFiles
 from crawler.job.output.body_files import BODY_SIZES, decode_sizes
 from crawler.job.output.finished import Past
+from crawler.job.parsing_notes import postpone_suspects
 from crawler.job.partition.inlet import Verdict
 from crawler.job.partition.link_batch_codec import Ack, LinkBatch
 from crawler.job.partition.router import PartitionRouter
@@ -95,8 +95,6 @@ from crawler.job.seen_compaction import Compaction
 from crawler.job.seen_figures import write_seen_figures
 from crawler.job.snapshot import link_state, make_snapshot
 from crawler.job.step_log import StepLog
-from crawler.job.steps.step_codec import Mark
-from crawler.job.suspects import postpone_suspects
 from crawler.job.transaction import RecordSink, Transaction, TransactionWriter
 from crawler.job.verdict import Draft, RobotsAnswer, Throttled
 from crawler.seen.exact.ledger import Ledger
@@ -273,7 +271,8 @@ class Job:
 
     def name_of_visit(self, entry: Entry) -> str:
         """Return a text that identifies this visit of this URL: unique in the job."""
-        return f"{self.seen.hash.digest_keys([entry.href]).hex()}-{self.revisiting.number_of(entry)}"
+        page = self.revisiting.state_of(entry)
+        return f"{self.seen.hash.digest_keys([entry.href]).hex()}-{1 if page is None else page.visits + 1}"
 
     # -- transactions ------------------------------------------------------------------------------------------
 
@@ -546,7 +545,7 @@ class Job:
     def due_acks(self) -> list[Ack]:
         """Return acknowledgements, once each, of batches that arrived again or have become durable, also in the store
         of the crawl."""
-        return self._as_partition().inlet.acks(self.durable)
+        return self._as_partition().inlet.acks(self.promises.kept)
 
     def acknowledged(self, acks: Sequence[Ack], now: float) -> bool:
         """Remove acknowledged messages, which are durable at their targets, from the outbox in one transaction.
@@ -655,36 +654,17 @@ class Job:
         Raises OSError."""
         commits = self.writer.commits
         await self.sync()
-        await self.checkpointer.promises.reach(commits)
+        await self.promises.reach(commits)
+
+    @property
+    def promises(self) -> Promises:
+        """What others may rely on: transactions that are durable, and in the store of the crawl if it has one."""
+        return self.checkpointer.promises
 
     @property
     def log(self) -> StepLog:
         """The data written by the job's transactions, for the store of the crawl."""
         return self.files.log
-
-    def stored_to(self, mark: Mark) -> None:
-        """Record that the store of the crawl has the steps up to ``mark``."""
-        self.checkpointer.promises.stored_to(self.log.commits(mark))
-
-    @property
-    def stored(self) -> int | None:
-        """The number of this run's transactions in the store of the crawl; None if it has no store."""
-        return self.checkpointer.promises.stored
-
-    @property
-    def is_awaited(self) -> bool:
-        """True if a caller is waiting for the store of the crawl."""
-        return self.checkpointer.promises.waiting > 0
-
-    @property
-    def durable(self) -> int:
-        """The number of this run's transactions on which others may rely. Recovery uses ``checkpointer.durable``."""
-        return self.checkpointer.promises.kept
-
-    @property
-    def durable_end(self) -> int | None:
-        """The number of bytes of the records on which others may rely; None until there are any."""
-        return self.checkpointer.promises.end
 
     async def checkpoint(self, now: float, *, whole: bool = False) -> CheckpointResult:
         """Write a generation in a thread; with ``whole``, one that needs no replay of the journal. Raises OSError,

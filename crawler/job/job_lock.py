@@ -1,6 +1,8 @@
 """The lock of a job directory: only one process writes a job.
 
 DIR/lock    locked (flock) by the process that writes the job; contains its pid
+
+``at_rest`` keeps a partitioned crawl stopped while several of its partitions are changed.
 """
 
 from __future__ import annotations
@@ -10,9 +12,11 @@ import fcntl
 import os
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from crawler.base.disk import PRIVATE_FILE
+from crawler.job.crawl_file import holds_crawl, partition_directories
 from crawler.job.directory import JobError
 
 LOCK = "lock"
@@ -138,3 +142,23 @@ def lock_holder(directory: Path) -> int | None:
         return None
     finally:
         os.close(fd)
+
+
+@contextmanager
+def at_rest(directory: Path) -> Iterator[None]:
+    """Prevent processes from starting the crawl in this context. Does nothing for an unpartitioned job, which has its
+    own lock. Raises JobError, with nothing changed, if a process runs the crawl or one of its partitions."""
+    if not holds_crawl(directory):
+        yield
+        return
+    try:
+        lock = JobLock(directory)
+    except OSError as error:
+        raise JobError(f"cannot use crawl directory {directory}: {error.strerror}") from error
+    try:
+        for partition in partition_directories(directory):
+            if (holder := lock_holder(partition)) is not None:
+                raise JobError(f"{partition} is in use by process {holder or 'unknown'}: stop the crawl first")
+        yield
+    finally:
+        lock.release()

@@ -32,7 +32,7 @@ from crawler.frontier.frontier import Frontier
 from crawler.frontier.traps.origins import Origins, refusal_of_limit
 from crawler.frontier.traps.traps import Traps
 from crawler.job.metrics.catalogue import Counters
-from crawler.job.records import PageRecord, count_in, url_kind
+from crawler.job.records import PageRecord, count_in, ended, url_kind
 from crawler.url.consent.statements import refusal as consent_refusal
 from crawler.url.consent.statements import stated_in
 from crawler.url.refusal.forbidden_targets import (
@@ -206,7 +206,7 @@ class LeftOutRows:
             what = "dropped" if refusal.rule is Rule.CONSENT else "not fetched"
             self.tell(f"{what}: {entry.href}: {refusal.error}; `crawler tail --outcome excluded` lists others")
         if not entry.revisit:
-            self._put(refusal, entry._replace(last=url_kind(record.outcome, None)), batch)
+            self._put(refusal, ended(entry, url_kind(record.outcome, None)), batch)
 
     def _put(self, refusal: Refusal, entry: Entry, batch: Batch) -> None:
         row = LimitRow(entry, refusal.rule, refusal.subject)
@@ -225,7 +225,7 @@ class LeftOutRows:
             return
         counts = {limit: links for limit, links in left.counts.items() if links}
         counts |= {Limit(limit): links for limit, links in (dropped or {}).items()}
-        entry = record.entry._replace(last=url_kind(record.outcome, record.status))
+        entry = ended(record.entry, url_kind(record.outcome, record.status))
         if counts or entry.revisit:
             drop(self._store, self._counters, entry.href, batch)
         if counts:

@@ -4,12 +4,15 @@ A page that kills the process (memory, a fault in a C library) would kill it aga
 noted before its body is parsed. The file is memory-mapped: a note costs no system call, and the kernel keeps it,
 however the process ends. It need not survive a power loss, which no page can cause.
 
-    file    =  head, filled with zeros to 512 bytes; then 64 notes of 512 bytes each
-    head    =  magic "crwlnote", version (2 bytes, 1), notes (2 bytes), size of a note (4 bytes)
+    file    =  64 notes of 512 bytes each
     note    =  state (1 byte: 1 in use), 0, size of the key (2 bytes), CRC-32 of key and href, key
 
 Numbers are little-endian. The key is the key of the URL's entry in the family ``pending``. Slot numbers are never
 reused, so a note without an entry belongs to a page that was finished.
+
+Before the job resumes, the pages noted are moved to the end of the queue (``postpone_suspects``). One of them may have
+killed the process; the others are innocent. All are visited later, and parsed in a separate process; a page fails only
+if it kills that process too.
 """
 
 from __future__ import annotations
@@ -17,25 +20,29 @@ from __future__ import annotations
 import contextlib
 import mmap
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from zlib import crc32
 
 from msgspec import Struct
 
 from crawler.base.disk import Expendable, failpoint, private_opener
-from crawler.frontier.entry import pending_key
+from crawler.base.kv import Batch, Family, Store
+from crawler.frontier.entry import Entry, decode_entry, pending_key
 from crawler.frontier.lease import Lease
+from crawler.frontier.postponement import postpone
+from crawler.job.metrics.catalogue import Counters
+from crawler.job.records import encode_counters
+from crawler.job.recovery import COUNTERS
+from crawler.job.transaction import TransactionWriter
 
 PARSING = "parsing.map"
-MAGIC = b"crwlnote"
-VERSION = 1
 _NOTES = 64
 _SIZE = 512
-_HEAD = struct.Struct("<8sHHI")
 _NOTE = struct.Struct("<BxHI")
 _KEY_MOST = _SIZE - _NOTE.size
-_WHOLE = (1 + _NOTES) * _SIZE
+_WHOLE = _NOTES * _SIZE
 
 
 class Note(Struct, frozen=True):
@@ -49,27 +56,15 @@ class Note(Struct, frozen=True):
         return _checksum(self.key, href) == self.checksum
 
 
-class NotesError(ValueError):
-    """The file is not a list of notes."""
-
-
 def read_notes(directory: Path) -> list[Note]:
-    """Return the notes left by a crash. Raises NotesError and OSError."""
+    """Return the notes left by a crash. Raises OSError."""
     try:
         with open(directory / PARSING, "rb") as file:
-            content = file.read(_WHOLE + 1)
+            content = file.read(_WHOLE)
     except FileNotFoundError:
         return []
-    if not content.strip(b"\0"):
-        return []  # the process died before it wrote the head
-    if len(content) < _HEAD.size or not content.startswith(MAGIC):
-        raise NotesError("it is not a file of notes")
-    _, version, count, size = _HEAD.unpack_from(content)
-    if version != VERSION:
-        raise NotesError(f"it has version {version}, not {VERSION}")
-    if (count, size, len(content)) != (_NOTES, _SIZE, _WHOLE):
-        raise NotesError(f"it has {len(content)} bytes")
-    return [note for at in range(_SIZE, _WHOLE, _SIZE) if (note := _note(content, at)) is not None]
+    starts = range(0, len(content) - _SIZE + 1, _SIZE)
+    return [note for at in starts if (note := _note(content, at)) is not None]
 
 
 def _note(content: bytes, at: int) -> Note | None:
@@ -98,16 +93,16 @@ class ParsingNotes:
         self._map: mmap.mmap | None = None
         with Expendable(str(directory / PARSING)):
             self._map = _mapped(directory / PARSING)
-            self._free = list(range(_SIZE, _WHOLE, _SIZE))
+            self._free = list(range(0, _WHOLE, _SIZE))
 
-    def begin(self, lease: Lease) -> int:
-        """Note the URL of the lease. Returns the offset of the note; 0 if it was not noted."""
+    def begin(self, lease: Lease) -> int | None:
+        """Note the URL of the lease. Returns the offset of the note; None if it was not noted."""
         entry = lease.entry
         if not self._free or self._map is None or entry is None:
-            return 0
+            return None
         key = pending_key(lease.host.name, lease.slot)
         if len(key) > _KEY_MOST:
-            return 0
+            return None
         at = self._free.pop()
         start = at + _NOTE.size
         self._map[start : start + len(key)] = key
@@ -115,9 +110,9 @@ class ParsingNotes:
         failpoint("parsing")
         return at
 
-    def end(self, at: int) -> None:
+    def end(self, at: int | None) -> None:
         """Release the note at that offset."""
-        if at and self._map is not None:
+        if at is not None and self._map is not None:
             self._map[at] = 0
             self._free.append(at)
 
@@ -146,6 +141,33 @@ def _mapped(path: Path) -> mmap.mmap:
         # Write all blocks before mapping: a page fault on a full disk would kill the process.
         file.write(bytes(_WHOLE))
         file.flush()
-        mapped = mmap.mmap(file.fileno(), _WHOLE)
-    mapped[: _HEAD.size] = _HEAD.pack(MAGIC, VERSION, _NOTES, _SIZE)
-    return mapped
+        return mmap.mmap(file.fileno(), _WHOLE)
+
+
+def postpone_suspects(
+    directory: Path, store: Store, counters: Counters, writer: TransactionWriter, say: Callable[[str], None]
+) -> None:
+    """Postpone the pages in the notes of the last run, each in its own batch, and remove the notes. The frontier must
+    not be loaded yet. Raises OSError, EntryError and HostRecordError."""
+    notes: list[Note] = []
+    expendable = Expendable(str(directory / PARSING))
+    with expendable:
+        notes = read_notes(directory)
+    for note in notes:
+        entry = writer.apply(partial(_postpone, note, store, counters))
+        if entry is not None:
+            failpoint("resume.postponed")
+            say(f"visited last, because the crawler died while parsing the page: {entry.href}")
+    with expendable:
+        remove_notes(directory)
+
+
+def _postpone(note: Note, store: Store, counters: Counters, batch: Batch) -> Entry | None:
+    value = store.get(Family.PENDING, note.key)
+    if value is None or not note.is_of(decode_entry(value).href):
+        return None  # the page was finished
+    entry = postpone(store, note.key, counters.next_number, batch)
+    if entry is not None:
+        counters.next_number += 1
+        batch.put(Family.META, COUNTERS, encode_counters(counters))
+    return entry

@@ -1,10 +1,16 @@
-"""The platform of a job: the real disk, store and thread, or the replacements of a simulation."""
+"""The platform of a job: the real disk, store and thread, or the replacements of a simulation.
+
+``SharedPlatform`` is that of several jobs open in one process: one budget for their stores, and one thread that makes
+them durable. However many jobs there are, one fsync runs at a time.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from concurrent.futures import Executor, ThreadPoolExecutor
+from concurrent import futures
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from pathlib import Path
+from typing import Any, ParamSpec, TypeVar
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -12,9 +18,10 @@ from msgspec.structs import replace
 from crawler.base import entropy
 from crawler.base.disk import Disk, RealDisk
 from crawler.base.kv import Store
-from crawler.job.checkpoint.renewal import Renewal
+from crawler.job.checkpoint.generations import Renewal
 from crawler.job.step_log import StepRoom
 from crawler.job.store.rocks import PartitionStore, RocksStore
+from crawler.job.store.store_budget import StoreBudget
 
 
 def _durability_thread() -> Executor:
@@ -47,3 +54,51 @@ class Platform(Struct, frozen=True):
 def new_line() -> int:
     """Return a random number for an opening of a job that keeps a log of its steps."""
     return int.from_bytes(entropy.random_bytes(8), "big") or 1
+
+
+T = TypeVar("T")
+P = ParamSpec("P")
+
+
+class SharedPlatform:
+    """A context manager for at most ``jobs`` jobs at a time, which must all be closed when it ends."""
+
+    def __init__(self, jobs: int) -> None:
+        self._budget = StoreBudget(jobs)
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="durability")
+
+    def __enter__(self) -> Platform:
+        """Return the platform for each of the jobs, which are partitions."""
+        budget = self._budget
+        return Platform(open_store=lambda path: PartitionStore(path, budget), executor=lambda: _Share(self._thread))
+
+    def __exit__(self, *_: object) -> None:
+        self._thread.shutdown()
+
+
+class _Share(Executor):
+    """One job's view of the shared thread, which keeps running after the job has shut it down."""
+
+    def __init__(self, thread: Executor) -> None:
+        self._thread = thread
+        self._begun = set[Future[Any]]()
+        self._is_over = False
+
+    def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
+        """See ``Executor``. Called from one thread of the job."""
+        if self._is_over:
+            raise RuntimeError("the job is closed")
+        future = self._thread.submit(fn, *args, **kwargs)
+        self._begun.add(future)
+        future.add_done_callback(self._begun.discard)
+        return future
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        """Accept no more work. ``wait``: wait until all work of this job is done."""
+        self._is_over = True
+        begun = list(self._begun)
+        if cancel_futures:
+            for future in begun:
+                future.cancel()
+        if wait:
+            futures.wait(begun)

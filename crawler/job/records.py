@@ -64,6 +64,11 @@ def url_kind(outcome: str, status: int | None) -> int:
     return 0 if status is None or status < 400 else 3 if status < 500 else 2
 
 
+def ended(entry: Entry, kind: int) -> Entry:
+    """Return the entry for the next visit, after one that ended as ``kind`` (``url_kind``)."""
+    return entry if kind == entry.last else entry._replace(last=kind)
+
+
 class Exchanged(NamedTuple):
     """The last exchange of a URL; None means unknown or not wanted. ``seconds`` is its duration, ``tries`` the number
     of requests of this visit, ``address`` the address that answered or was dialled. ``headers`` are the headers
@@ -187,35 +192,37 @@ def encode_page(record: PageRecord, kept: Sequence[Position] = (), body: Body | 
     }
     if record.visit > 1:
         row |= {"visit": record.visit, "changed": record.changed}
-    known = {
-        "location": record.location,
-        "links_cut": record.links_cut or None,
-        "truncated": record.truncated,
-        "digest": None if content is None else content.digest.hex(),
-        "simhash": None if content is None or content.simhash is None else f"{content.simhash:016x}",
-        "duplicate_of": None if content is None else content.duplicate_of,
-        "robots": record.robots or None,
-        "consent": as_words(consent) if consent else None,
-        "consent_by": {purpose: source for purpose, (_, source) in consent.items()} if consent else None,
-        "license": record.license,
-        "needs_scripts": record.needs_scripts or None,
-        "rule": None if record.refusal is None else record.refusal.rule,
-        "probe": entry.probe or None,
-        "embedded": entry.reach == LEAF or None,
-        "hops_outside": None if entry.reach in (0, LEAF) else entry.reach,
-        "gone": record.gone or None,
-        **record.profile._asdict(),
-        **record.exchanged._asdict(),
-        "price": record.price,
-        **dict(zip(_RENDERED, record.rendered or (), strict=False)),
-        "body": None if body is None else body_name(body.digest),
-        "body_cut": None if body is None else body.cut,
-        "score": None if record.score is None else round(record.score, 6),
-        "id": record.id,
-        "data": record.data,
-        "data_error": record.data_error,
-    }
-    row |= {name: value for name, value in known.items() if value is not None}
+    known: tuple[tuple[str, object], ...] = (
+        ("location", record.location),
+        ("links_cut", record.links_cut or None),
+        ("truncated", record.truncated),
+        ("digest", None if content is None else content.digest.hex()),
+        ("simhash", None if content is None or content.simhash is None else f"{content.simhash:016x}"),
+        ("duplicate_of", None if content is None else content.duplicate_of),
+        ("robots", record.robots or None),
+        ("consent", as_words(consent) if consent else None),
+        ("consent_by", {purpose: source for purpose, (_, source) in consent.items()} if consent else None),
+        ("license", record.license),
+        ("needs_scripts", record.needs_scripts or None),
+        ("rule", None if record.refusal is None else record.refusal.rule),
+        ("probe", entry.probe or None),
+        ("embedded", entry.reach == LEAF or None),
+        ("hops_outside", None if entry.reach in (0, LEAF) else entry.reach),
+        ("gone", record.gone or None),
+        *zip(Profile._fields, record.profile, strict=True),
+        *zip(Exchanged._fields, record.exchanged, strict=True),
+        ("price", record.price),
+        *zip(_RENDERED, record.rendered or (), strict=False),
+        ("body", None if body is None else body_name(body.digest)),
+        ("body_cut", None if body is None else body.cut),
+        ("score", None if record.score is None else round(record.score, 6)),
+        ("id", record.id),
+        ("data", record.data),
+        ("data_error", record.data_error),
+    )
+    for name, value in known:
+        if value is not None:
+            row[name] = value
     if kept:
         row["kept"] = {_name(at): (file_in_output(at.file), at.end - at.length, at.length, at.crc) for at in kept}
     return _in_ascii(row) + b"\n"
@@ -486,7 +493,7 @@ def count_url(counters: Counters, entry: Entry, outcome: str, status: int | None
     kind = url_kind(outcome, status)
     counters.urls[kind] += 0 if entry.probe else by
     counters.urls[entry.last] -= by if entry.revisit or entry.last else 0
-    return entry._replace(last=kind)
+    return ended(entry, kind)
 
 
 def count_rendered(counters: Counters, rendered: RenderedAs | None, requests: Mapping[str, int]) -> None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import heapq
 import itertools
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from operator import itemgetter
 from pathlib import Path
 
@@ -31,7 +31,7 @@ from crawler.job.metrics.catalogue import Counters
 from crawler.job.output import Outputs
 from crawler.job.output.body_files import BODY_SIZES
 from crawler.job.output.outputs import empty
-from crawler.job.output.record_text import lost_files
+from crawler.job.output.page_files import PageFiles
 from crawler.job.output.rotated_files import RotatedFiles
 from crawler.job.records import (
     COUNTERS_STORED,
@@ -101,14 +101,9 @@ def restore_seen(
     store: Store,
     spec: SeenSpec,
     numbers: Sequence[int] | None = None,
-    *,
-    end: int | None = None,
-    look: Callable[[], object] = lambda: None,
 ) -> RestoredSeen:
-    """Return the seen-set as of the last written transaction, or the last one before the journal sequence ``end``.
-
-    ``numbers`` are the generations to choose from, newest first (default: all). ``look`` is called periodically, and
-    may raise. Raises UnknownVersionError, and JobError if the generations do not belong to the store."""
+    """Return the seen-set as of the last written transaction. ``numbers`` are the generations to choose from, newest
+    first (default: all). Raises UnknownVersionError, and JobError if the generations do not belong to the store."""
     loaded, faults = generations.load_newest(numbers)
     journal_end = stored_counters(store).sequence
     if loaded is not None and loaded.manifest.sequence > journal_end:
@@ -129,21 +124,18 @@ def restore_seen(
         manifest = loaded.manifest
         seen = load_seen(manifest.state, loaded.payloads, store)
         if seen.hash == spec.hash:
-            replayed = _replay(seen, store, (manifest.seen_sequence, end), look)
+            replayed = _replay(seen, store, manifest.seen_sequence)
             return RestoredSeen(seen, manifest.sequence, replayed, faults)
         faults.append(f"generation {manifest.generation} uses a different hash from the journal")
         generations.newest = None
     seen = make_seen(spec.settings, store, spec.hash)
-    return RestoredSeen(seen, 0, _replay(seen, store, (0, end), look), faults)
+    return RestoredSeen(seen, 0, _replay(seen, store, 0), faults)
 
 
-def _replay(seen: SeenSet, store: Reader, span: tuple[int, int | None], look: Callable[[], object]) -> int:
-    """Apply the journal to the seen-set, from the first sequence of ``span`` up to and excluding the second one.
-
-    Returns the number of keys added or removed."""
-    replayed, (first, end) = 0, span
-    for rows in store.pages(Family.ADMITTED, sequence_key(first), None if end is None else sequence_key(end)):
-        look()
+def _replay(seen: SeenSet, store: Reader, first: int) -> int:
+    """Apply the journal from sequence ``first`` on to the seen-set. Returns the number of keys added or removed."""
+    replayed = 0
+    for rows in store.pages(Family.ADMITTED, sequence_key(first), None):
         # Group the events: they are small, and a batch costs the same for one key as for a hundred.
         for forgotten, events in itertools.groupby((decode_seen(value) for _, value in rows), key=itemgetter(0)):
             digests = b"".join([event for _, event in events])
@@ -292,9 +284,10 @@ def check_output(store: Reader, outputs: Outputs, sequence: int) -> OutputCut:
         {kind: found.durable or kept.get(kind) or empty(kind) for kind, found in known.items()},
         walk.lost_asides,
     )
-    _check_durable(outputs, cut, pages.last_durable)
+    _check_durable(outputs.pages, outputs.pages.path, End(0, cut.durable), pages.last_durable)
     for kind, found in known.items():
-        _check_durable_output(outputs.of(kind), cut.durable_ends[kind], found.last_durable)
+        output, durable = outputs.of(kind), cut.durable_ends[kind]
+        _check_durable(output, output.form.path(output.job, file_in_output(durable.file)), durable, found.last_durable)
     return cut
 
 
@@ -349,41 +342,18 @@ class _Walk:
                 found.cut = found.end = start
 
 
-def _check_durable(outputs: Outputs, cut: OutputCut, last: Position | None) -> None:
-    """Raise JobError if ``pages.jsonl`` lacks durable records."""
-    output = outputs.pages
-    if output.end < cut.durable:
-        lost = next(lost_files(output.path), None)
-        lacks = "" if lost is None else f" ({lost.name} is not there, or not a file)"
-        raise JobError(
-            f"{output.path} has {output.end} bytes, but {cut.durable} were durable{lacks}: "
-            f"{_restore(output.path.parent)}",
-            new_job=True,
-        )
-    hole = output.damage(cut.durable)
-    if hole is None and last is not None and not output.holds(last):
-        hole = last.end - last.length
-    if hole is not None:
-        raise JobError(
-            f"{output.path} is damaged at offset {hole}: durable records are missing there: "
-            f"{_restore(output.path.parent)}",
-            new_job=True,
-        )
-
-
-def _check_durable_output(output: RotatedFiles, durable: End, last: Position | None) -> None:
-    """Raise JobError if another output lacks durable records. In a full file only records that are still in the journal
+def _check_durable(output: PageFiles | RotatedFiles, path: Path, durable: End, last: Position | None) -> None:
+    """Raise JobError if an output lacks durable records. In a full file only records that are still in the journal
     count: the file may have been moved away to free space."""
-    path = output.form.path(output.job, file_in_output(durable.file))
     fault = output.fault(durable)
     if fault is None and last is not None and last.file == durable.file and not output.holds(last):
         fault = f"is damaged at offset {last.end - last.length}: durable records are missing there"
     if fault is not None:
-        raise JobError(f"{path} {fault}: {_restore(output.job)}", new_job=True)
-
-
-def _restore(job: Path) -> str:
-    return f"restore the file as the crawl left it, keep the remaining records with `crawler repair {job}`"
+        raise JobError(
+            f"{path} {fault}: restore the file as the crawl left it, keep the remaining records with `crawler repair "
+            f"{output.job}`",
+            new_job=True,
+        )
 
 
 def trim_finished(store: Reader, writer: TransactionWriter, sequence: int) -> None:

@@ -5,23 +5,22 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import inspect
-import queue
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from concurrent.futures import FIRST_COMPLETED, CancelledError, Future, ThreadPoolExecutor, wait
 from os import PathLike
 from pathlib import Path
-from typing import Any, Unpack
+from typing import Any, TypeVar, Unpack
 
 from crawler.engine.hooks.answers import DROP, Answer
 from crawler.engine.hooks.named_code import NamedCode, load_code
 from crawler.engine.hooks.page_view import Page
-from crawler.engine.page_handler import Withdrawn
 from crawler.library.crawl_loop import Crawl
 from crawler.library.crawl_options import CrawlOptions
 from crawler.library.crawl_result import CrawlResult
 from crawler.library.delivered_page import data_of
 
+T = TypeVar("T")
 Function = Callable[[Page], Answer]
 
 
@@ -49,60 +48,60 @@ def run(
         raise ValueError(f"threads must be at least 1, not {threads}: omit it to call the function in this thread")
     crawl = Crawl(directory, seeds, **options)
     try:
-        with _crawling(crawl, threads or 1) as calls:
+        with _crawling(crawl) as crawling:
             if threads is None:
-                _work(code, calls)
+                _work(code, crawling)
             else:
                 with ThreadPoolExecutor(threads, "page") as pool:
-                    done = [pool.submit(_work, code, calls) for _ in range(threads)]
+                    done = [pool.submit(_work, code, crawling) for _ in range(threads)]
                 for each in done:
                     each.result()
     except KeyboardInterrupt:
         kept = f"the crawl was stopped: crawler.Job({str(directory)!r}) reads its records, and another run resumes it"
         raise KeyboardInterrupt(kept) from None  # where this program waited says nothing
-    return CrawlResult(Path(directory), calls.stats, calls.fetched_before)
+    return CrawlResult(Path(directory), crawling.stats, crawling.fetched_before)
 
 
-class _Calls:
-    """Pages waiting for a thread, each with a future for the function's result."""
+class _Crawling:
+    """A crawl in a separate thread."""
 
-    def __init__(self) -> None:
+    def __init__(self, crawl: Crawl) -> None:
+        self.crawl = crawl
+        self.began: Future[Any] = Future()  # its result is the crawl's event loop
         self.fetched_before = 0
         self.stats: dict[str, Any] = {}
-        self.failed: BaseException | None = None  # the exception that ended the crawl
-        self._queue: queue.SimpleQueue[tuple[Page, Future[Answer]] | None] = queue.SimpleQueue()
-        self._stopped = threading.Event()
-        self._tell: Callable[[], object] = bool
+        self._over = asyncio.Event()
+        self._lock = threading.Lock()
+        self._is_stopped = False
 
-    def put(self, page: Page) -> Future[Answer]:
-        """Queue the page for a thread."""
-        result: Future[Answer] = Future()
-        self._queue.put((page, result))
-        return result
-
-    def get(self) -> tuple[Page, Future[Answer]] | None:
-        """Wait for the next page. Returns None if there are no more."""
-        call = self._queue.get()
-        if call is None:
-            self._queue.put(None)  # for the other threads
-        return call
-
-    def end(self) -> None:
-        """Signal that there are no more pages."""
-        self._queue.put(None)
+    async def run(self) -> None:
+        """Crawl until ``stop`` is called. Raises the error that ended the crawl."""
+        async with self.crawl as crawl:
+            self.fetched_before = crawl.stats()["pages_fetched"]
+            self.began.set_result(asyncio.get_running_loop())
+            await self._over.wait()
+        self.stats = crawl.stats()
 
     def stop(self) -> None:
-        """Stop the crawl."""
-        self._stopped.set()
-        with contextlib.suppress(RuntimeError):  # the loop is closed because the crawl is over
-            self._tell()
+        """Stop the crawl, once it has begun."""
+        with self._lock:
+            if not self._is_stopped:
+                self._is_stopped = True
+                self.began.add_done_callback(lambda began: began.result().call_soon_threadsafe(self._over.set))
 
-    async def stopped(self) -> None:
-        """Wait until the crawl is stopped."""
-        told, loop = asyncio.Event(), asyncio.get_running_loop()
-        self._tell = lambda: loop.call_soon_threadsafe(told.set)
-        if not self._stopped.is_set():
-            await told.wait()
+    def awaited(self, function: Callable[[], Awaitable[T]]) -> T | None:
+        """Call a function in the crawl's thread, and return what it awaits; None if the crawl is stopped."""
+        with self._lock:  # after ``stop``, the loop may end without this call
+            if self._is_stopped:
+                return None
+            result = asyncio.run_coroutine_threadsafe(_awaited(function), self.began.result())
+        with contextlib.suppress(CancelledError):  # the crawl was stopped meanwhile
+            return result.result()
+        return None
+
+
+async def _awaited(function: Callable[[], Awaitable[T]]) -> T:
+    return await function()
 
 
 def _code_of(function: object) -> NamedCode:
@@ -131,69 +130,32 @@ def _called(code: NamedCode, page: Page) -> Answer:
     return answer
 
 
-def _work(code: NamedCode, calls: _Calls) -> None:
-    """Call the function with one page after another. Raises its exceptions."""
-    while (call := calls.get()) is not None:
-        page, result = call
-        if not result.set_running_or_notify_cancel():  # the crawl no longer waits for it
-            continue
+def _work(code: NamedCode, crawling: _Crawling) -> None:
+    """Call the function with one page after another. Raises its exceptions, and the error that ended the crawl."""
+    pages = aiter(crawling.crawl)
+    while (page := crawling.awaited(lambda: anext(pages, None))) is not None:
         try:
             answer = _called(code, page)
         except BaseException as error:
             error.add_note(f"while handling {page.url}")
-            result.set_exception(Withdrawn())  # the function's exception is raised in this thread
-            calls.stop()
+            crawling.stop()
             raise
-        result.set_result(answer)
+        if answer is DROP:
+            crawling.awaited(page.drop)
 
 
 @contextlib.contextmanager
-def _crawling(crawl: Crawl, at_once: int) -> Iterator[_Calls]:
-    """Crawl in a separate thread, with ``at_once`` pages handed out concurrently. Raises the error that ends the
-    crawl."""
-    calls = _Calls()
-
-    def crawling() -> None:
-        try:
-            asyncio.run(_crawl(crawl, calls, at_once))
-        except Exception as error:  # raised in the waiting thread  # noqa: BLE001
-            calls.failed = error
-        finally:
-            calls.end()
-
-    thread = threading.Thread(target=crawling, name="crawl")
-    thread.start()
+def _crawling(crawl: Crawl) -> Iterator[_Crawling]:
+    """Crawl until the block ends. Raises the error that ended the crawl."""
+    crawling, executor = _Crawling(crawl), ThreadPoolExecutor(1, "crawl")
+    ended: Future[Any] = executor.submit(lambda: asyncio.run(crawling.run()))
+    executor.shutdown(wait=False)
     try:
-        yield calls
+        wait((crawling.began, ended), return_when=FIRST_COMPLETED)
+        if ended.done():
+            ended.result()
+        yield crawling
     finally:
-        calls.stop()
-        thread.join()
-    if calls.failed is not None:
-        raise calls.failed
-
-
-async def _crawl(crawl: Crawl, calls: _Calls, at_once: int) -> None:
-    async def pages() -> None:
-        await asyncio.gather(*(_loop(crawl, calls) for _ in range(at_once)))
-
-    async with crawl:
-        calls.fetched_before = crawl.stats()["pages_fetched"]
-        looping, stopped = asyncio.create_task(pages()), asyncio.create_task(calls.stopped())
-        await asyncio.wait((looping, stopped), return_when=asyncio.FIRST_COMPLETED)
-        stopped.cancel()
-        if not looping.done():
-            looping.cancel()
-            await asyncio.wait((looping,))
-        if not looping.cancelled():
-            looping.result()
-    calls.stats = crawl.stats()
-
-
-async def _loop(crawl: Crawl, calls: _Calls) -> None:
-    async for page in crawl:
-        try:
-            answer = await asyncio.wrap_future(calls.put(page))
-        except Withdrawn:
-            return
-        if answer is DROP:
-            await page.drop()
+        crawling.stop()
+        wait((ended,))
+    ended.result()

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import re
 import sys
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Iterable
 from os import PathLike
 from pathlib import Path
 from types import TracebackType
@@ -14,26 +13,25 @@ from typing import Any, Unpack
 
 from msgspec.structs import replace
 
-from crawler.base.settings.leaving import fault_of_status, fault_of_type
-from crawler.base.settings.parts import HTML, OutputSettings, Settings
+from crawler.base.settings.parts import HTML, Settings
+from crawler.cli.named_seeds import NamedSeeds
 from crawler.engine.hooks.loaded import Hooks
 from crawler.engine.hooks.page_view import Page
 from crawler.engine.lifecycle import Stop
 from crawler.engine.run import Run
+from crawler.engine.seeds import why_no_url
 from crawler.job.directory import holds_job
 from crawler.job.inbox import Answer
 from crawler.library.crawl_options import CrawlOptions
 from crawler.library.delivered_page import page_of
 from crawler.library.deliveries import Deliveries
-from crawler.library.keyword_options import HOOKS, code_of, settings_of, texts
+from crawler.library.keyword_options import HOOKS, choice_of, code_of, settings_of
 from crawler.service.facade import Result
 from crawler.service.progress.live_line import Progress
 from crawler.service.reloading import Configuration
 from crawler.service.session import RunOptions, run_crawl
-from crawler.url.scope.store_choice import StoreChoice
 from crawler.url.urls.canonicaliser import Canonical, Canonicaliser
-
-_HOST = re.compile(r"[\w-]+(?:\.[\w-]+)*(?::\d+)?(?:/|\Z)")  # the part of a URL after its scheme
+from crawler.url.urls.typed import completed
 
 
 class CodeFailed(Exception):
@@ -48,13 +46,14 @@ class NoSeedFetched(Exception):
 class Crawl:
     """A crawl in a job directory that delivers its pages to the program.
 
-    ``seeds`` are URLs; a directory that already holds a job needs none. ``types`` (``"text/html"``, ``"image/*"``) and
-    ``statuses`` (``"404"``, ``"2xx"``) select the responses to deliver. ``config`` is a TOML file. ``progress=True``
-    shows the crawl on standard error: live on a terminal, elsewhere a line every ten seconds. All other
-    arguments are the command line's flags, with ``_`` for ``-``, and these settings of ``[hooks]``: ``filter_link``,
-    ``score_links``, ``score_page``, ``request_headers`` and ``is_changed``, as functions or their names;
-    ``relevant_score``; ``on_page_timeout``, the maximum seconds per call of a function; and ``on_error``:
-    ``"count"`` counts failures, ``"stop"`` stops the crawl at the first one with CodeFailed.
+    ``seeds`` are URLs (``example.org`` means ``https://example.org/``); a directory that already holds a job needs
+    none. ``types`` (``"text/html"``, ``"image/*"``) and ``statuses`` (``"404"``, ``"2xx"``) select the responses to
+    deliver. ``config`` is a TOML file. ``progress=True`` shows the crawl on standard error: live on a terminal,
+    elsewhere a line every ten seconds. All other arguments are the command line's flags, with ``_`` for ``-``, and
+    these settings of ``[hooks]``: ``filter_link``, ``score_links``, ``score_page``, ``request_headers`` and
+    ``is_changed``, as functions or their names; ``relevant_score``; ``on_page_timeout``, the maximum seconds per call
+    of a function; and ``on_error``: ``"count"`` counts failures, ``"stop"`` stops the crawl at the first one with
+    CodeFailed.
 
     Raises TypeError and ValueError for invalid arguments, before anything is changed."""
 
@@ -67,15 +66,12 @@ class Crawl:
         self._directory = Path(directory)
         given: dict[str, Any] = {**options}
         config, progress = given.pop("config", None), given.pop("progress", False)
-        self._choice = _choice(given.pop("types", HTML), given.pop("statuses", ("2xx",)))
+        self._choice = choice_of(given.pop("types", HTML), given.pop("statuses", ("2xx",)))
         hooks = {name: given.pop(name) for name in HOOKS if name in given}
         settings = settings_of(self._directory, None if config is None else Path(config), given)
         self._settings, codes = code_of(settings, hooks)
         self._hooks = Hooks(self._settings, codes)
-        if self._settings.hooks.on_page is not None:
-            raise ValueError("hooks.on_page: call your function in the loop over the pages instead")
-        self._seeds = texts("seeds", [seeds] if isinstance(seeds, str) else seeds, "'https://example.org/'")
-        _check_seeds(self._directory, self._seeds, self._settings)
+        self._seeds = _seeds_of(seeds, self._directory, self._settings)
         self._view = Progress(sys.stderr) if progress else None
         self._deliveries: Deliveries | None = None
         self._run: Run | None = None
@@ -144,7 +140,7 @@ class Crawl:
 
     async def _crawl(self, options: RunOptions) -> Result:
         with self._view or contextlib.nullcontext():
-            seeds, known = _batches(self._seeds), Configuration(self._settings)
+            seeds, known = NamedSeeds(self._seeds).batches(), Configuration(self._settings)
             result = await run_crawl(self._directory, known, seeds, self._view, options)
         if self._view is not None:
             self._view.end(result.stats)
@@ -175,35 +171,20 @@ class Crawl:
         return self._run
 
 
-async def _batches(seeds: list[str]) -> AsyncIterator[list[str]]:
-    if seeds:
-        yield seeds
-
-
-def _choice(types: Sequence[str], statuses: Sequence[str]) -> StoreChoice:
-    for value in texts("types", types, '"text/html"'):
-        if fault_of_type(value) is not None:
-            raise ValueError(f'argument types: {value!r} is not a type: write "text/html", "image/*" or "*/*"')
-    for value in texts("statuses", statuses, '"404" or "2xx"'):
-        if fault_of_status(value) is not None:
-            raise ValueError(f'argument statuses: {value!r} is not a status: write "404" or "2xx"')
-    return StoreChoice.of(OutputSettings(store_types=tuple(types), store_statuses=tuple(statuses)))
-
-
-def _fault_of_seed(text: str, reason: str) -> str:
-    """Explain why a seed is not a URL. The most common reason is a host without a scheme."""
-    if _HOST.match(text):
-        return f"{text[:100]!r} has no scheme: write https://{text[:100]}{'' if '/' in text else '/'}"
-    return f"{text[:100]!r}: {reason}"
-
-
-def _check_seeds(directory: Path, seeds: list[str], settings: Settings) -> None:
-    """Raise ValueError if a new crawl has no valid seed."""
+def _seeds_of(given: Iterable[str], directory: Path, settings: Settings) -> list[str]:
+    """Return the seeds, with missing schemes added. Raises TypeError, and ValueError if a new crawl has no valid
+    seed."""
+    seeds = [given] if isinstance(given, str) else list(given)
+    for seed in seeds:
+        if not isinstance(seed, str):
+            raise TypeError(f"seeds must be a list of URLs such as 'https://example.org/', not {str(seeds)[:100]}")
+    seeds = [completed(seed) or seed for seed in seeds]
     canonicaliser, reason = Canonicaliser(settings.canonical.rules), ""
-    for text in seeds:
-        url = canonicaliser.canonicalise(text)
+    for seed in seeds:
+        url = canonicaliser.canonicalise(seed)
         if isinstance(url, Canonical):
-            return
-        reason = reason or f": {_fault_of_seed(text, url.reason)}"
+            return seeds
+        reason = reason or f": {seed[:100]!r}: {why_no_url(url.reason)}"
     if seeds or not holds_job(directory):
         raise ValueError(f"no seed is a valid URL{reason}" if seeds else "a new crawl needs seeds")
+    return seeds

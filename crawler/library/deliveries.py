@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections import deque
 
 from crawler.engine.page_handler import HandedPage, Handled, Withdrawn
 from crawler.job.records import PageRecord
@@ -45,8 +44,7 @@ class Deliveries:
     def __init__(self, choice: StoreChoice) -> None:
         self._choice = choice
         self._all: dict[int, Delivery] = {}  # by the id() of their pages
-        self._waiting: deque[Delivery] = deque()
-        self._more = asyncio.Event()
+        self._waiting: asyncio.Queue[Delivery | None] = asyncio.Queue()  # None: there are no more
         self._closed = False
 
     def wants_body(self, content_type: str | None) -> bool:
@@ -62,8 +60,7 @@ class Deliveries:
         if self._closed:
             raise Withdrawn
         self._all[id(page)] = delivery = Delivery(page)
-        self._waiting.append(delivery)
-        self._more.set()
+        self._waiting.put_nowait(delivery)
         try:
             return await delivery.handled
         except BaseException:
@@ -77,19 +74,15 @@ class Deliveries:
 
     async def take(self) -> Delivery | None:
         """Wait for the next page. Returns None after the last one."""
-        while True:
-            while self._waiting:
-                delivery = self._waiting.popleft()
-                if not delivery.handled.done():
-                    return delivery
-            if self._closed:
-                return None
-            self._more.clear()
-            await self._more.wait()
+        while (delivery := await self._waiting.get()) is not None:
+            if not delivery.handled.done():
+                return delivery
+        self._waiting.put_nowait(None)  # for the other tasks
+        return None
 
     def close(self) -> None:
         """Stop the delivery, and return all unfinished pages to the crawl."""
         self._closed = True
-        self._more.set()
+        self._waiting.put_nowait(None)
         for delivery in list(self._all.values()):
             delivery.give_back()

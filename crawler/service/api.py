@@ -22,15 +22,14 @@ from typing import Any
 from aiohttp import web
 
 from crawler.base.settings.parts import CLASSES
-from crawler.inspect.host_table import SORTS
+from crawler.inspect.host_table import SORTS, HostsAsked
 from crawler.job.inbox import MOST_URLS, is_class
 from crawler.job.output.changes import CursorError
 from crawler.job.output.finished import Choice
-from crawler.job.partition.part_report import HostsAsked
 from crawler.service.commands import Refused, Reloaded, parse_command
 from crawler.service.dashboard.guard import NO_STORE, answer, json_body
 from crawler.service.explanation_text import explanation_lines
-from crawler.service.own_share import OwnShare, Reused
+from crawler.service.reused import Reused
 from crawler.service.run_view import RunView
 from crawler.service.source import SourceView
 from crawler.service.view_answers import Encoded, answer_if_new, encoded, from_view
@@ -74,12 +73,6 @@ class Api:
 
     def __init__(self, view: View) -> None:
         self.tables = HostTables(view)
-        self._urls_share, self._hosts_share = OwnShare("URLs"), OwnShare("hosts")
-        self._view = view
-
-    def show(self, view: View) -> None:
-        """Answer from ``view``, another view of the same job, from now on."""
-        self.tables = HostTables(view)
         self._view = view
 
     def routes(self) -> list[web.RouteDef]:
@@ -99,7 +92,7 @@ class Api:
 
     async def _host(self, request: web.Request) -> web.Response:
         name = request.match_info["host"]
-        page = await from_view(self._hosts_share.answer(lambda: self._view.host(name)))
+        page = await from_view(self._view.host(name))
         if page is None:
             raise web.HTTPNotFound(text=f"No URL of {name} was admitted. Give the host with its port, as in a.test:80.")
         return answer(page)
@@ -108,7 +101,7 @@ class Api:
         text = request.query.get("url")
         if not text:
             raise web.HTTPBadRequest(text="URL missing: use /api/explain?url=URL, percent-encoded.")
-        found = await from_view(self._urls_share.answer(lambda: self._view.explain(completed(text) or text)))
+        found = await from_view(self._view.explain(completed(text) or text))
         lines = [{"what": what, "text": text} for what, text in explanation_lines(found)]
         return answer({"url": found.url, "href": found.href, "key": found.key, "host": found.host, "lines": lines})
 

@@ -52,6 +52,23 @@ def ending_signals(handle: Callable[[int], object], again: Callable[[], object] 
             signal.signal(number, handler)
 
 
+@contextmanager
+def interruption() -> Iterator[int]:
+    """Yield a descriptor that the first ending signal makes readable, so that none interrupts a block of work half-way.
+    A second SIGINT raises KeyboardInterrupt."""
+
+    def interrupt() -> NoReturn:
+        raise KeyboardInterrupt
+
+    fd, write = os.pipe()
+    try:
+        with ending_signals(lambda _: os.write(write, b"!"), interrupt):
+            yield fd
+    finally:
+        os.close(fd)
+        os.close(write)
+
+
 def stopping_signals(
     loop: AbstractEventLoop, stop: Callable[[], object], quitting: Callable[[], object] = bool
 ) -> AbstractContextManager[None]:

@@ -1,47 +1,31 @@
 """A crawl as reported by its workers through the carrier, wherever they are.
 
-Reading changes nothing: reports are read, and a question is put next to them, which workers may answer. Reports may be
-lost or late. If a partition is at work but its report does not change, its worker is gone: the machine or its
-connection failed.
+Reports may be lost or late. If a partition is at work but its report does not change, its worker is gone: the machine
+or its connection failed.
 """
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import time
-from collections.abc import Callable, Iterable
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 from msgspec import Struct
 
 from crawler import __version__
-from crawler.base import entropy
-from crawler.base.carrier.verbs import CRAWL, Carrier, CarrierRefusedError
+from crawler.base.carrier.verbs import Carrier, CarrierRefusedError
 from crawler.cluster.agreement import PRESENT_INTERVAL, known_crawl
-from crawler.cluster.claims import name_of, names_of
-from crawler.job.crawl_file import CrawlFile, holds_crawl, partition_directory, read_crawl_file
-from crawler.job.directory import JobError, holds_job
+from crawler.cluster.claims import names_of
+from crawler.job.crawl_file import CrawlFile
 from crawler.job.metrics.pooled_stats import GONE, UNTOLD, Part, Whereabouts, pool
-from crawler.job.partition.part_report import (
-    Answer,
-    HostAsked,
-    HostsAsked,
-    PartReport,
-    Question,
-    UrlAsked,
-    encode_question,
-    unpacked,
-)
-from crawler.service.answering import ANSWER, QUESTION, REPORT
-from crawler.url.urls.canonicaliser import Canonical, Canonicaliser
+from crawler.job.partition.part_report import PartReport, decode_report
+from crawler.service.carrier_reports import REPORT
 
 _AT_WORK = ("running", "stopping", "paused")
 _LATE = 3.0  # seconds of delay allowed for a report
-_PATIENCE = 6.0  # seconds to wait for answers ...
-_AGAIN = 2.0  # ... after which the question is put again: another client may have replaced it
-_POLL = 0.2
+_AGAIN = 2.4  # seconds to wait for the first reports
+_SLACK = 0.2  # seconds added to the time at which a report is overdue
 
 
 class Report(Struct, frozen=True):
@@ -69,13 +53,6 @@ class Report(Struct, frozen=True):
         waited = waited_to - self.new_at
         late = waited > self.report.every + _LATE
         return self.is_at_work and late and (self.is_old(now) or waited > 2 * self.report.every + _LATE)
-
-
-class Answers(Struct, frozen=True):
-    """The answers of partitions' owners by partition number, and the partitions without an answer."""
-
-    content: dict[int, Any]
-    missing: list[int]
 
 
 class EngineCrawl:
@@ -112,21 +89,11 @@ class EngineCrawl:
         """The known reports, ordered by partition."""
         return [self._told[number] for number in sorted(self._told)]
 
-    @property
-    def untold(self) -> list[int]:
-        """The partitions without a report."""
-        return [number for number in range(self.crawl.partitions) if number not in self._told]
-
-    def owner_of(self, text: str) -> int | None:
-        """Return the partition that owns a URL; None if the text is not a URL."""
-        url = Canonicaliser(self.crawl.shaping["canonical"]["rules"]).canonicalise(text)
-        return self.crawl.placement.of(url.href) if isinstance(url, Canonical) else None
-
     async def look(self) -> None:
         """Read the workers' reports. Raises CarrierError, CarrierRefusedError."""
         names = names_of(range(self.crawl.partitions))
         for number, data in enumerate(await self._carrier.get(names, REPORT)):
-            report = unpacked(data, PartReport)
+            report = decode_report(data)
             if report is None:
                 continue  # the carrier has lost it: the previous report still counts
             if report.program != __version__:
@@ -142,12 +109,12 @@ class EngineCrawl:
         """Read the reports, and again if a worker seems to be gone, since only its next report can tell. Raises
         CarrierError, CarrierRefusedError, also if no worker has reported."""
         await self.look()
-        if self.untold:  # the crawl has just started, or the engine has just lost everything
-            await asyncio.sleep(2 * _POLL + _AGAIN)
+        if len(self._told) < self.crawl.partitions:  # it has just started, or the engine has just lost everything
+            await asyncio.sleep(_AGAIN)
             await self.look()
         old = [told for told in self.told if told.is_old(self._clock())]
         if old:
-            await asyncio.sleep(max(told.report.every for told in old) + _LATE + _POLL)
+            await asyncio.sleep(max(told.report.every for told in old) + _LATE + _SLACK)
             await self.look()
         if not self._told:
             raise CarrierRefusedError(f"{self.where} has no report of any worker of the crawl {self.crawl.name!r} yet")
@@ -166,82 +133,6 @@ class EngineCrawl:
     def seconds_since(self, told: Report) -> float:
         """Return the seconds since a report arrived here."""
         return self._steady() - told.new_at
-
-    async def ask(self, asked: HostsAsked | HostAsked | UrlAsked, partition: int | None = None) -> Answers:
-        """Ask the owners of all partitions, or the owner of one, and wait for the answers of those not gone. Raises
-        CarrierError, CarrierRefusedError, and ValueError if the question is too long."""
-        question = Question(entropy.random_bytes(8).hex(), asked, partition)
-        gone = self.gone(self._clock())
-        told = [each for each in self.told if partition in (None, each.number) and each not in gone]
-        wanted = {each.number for each in told if each.is_at_work}
-        found: dict[int, Any] = {}
-        loop = asyncio.get_running_loop()
-        put_at, until = loop.time(), loop.time() + _PATIENCE
-        while wanted - found.keys() and loop.time() < until:
-            if loop.time() >= put_at:
-                put_at = loop.time() + _AGAIN
-                await self._carrier.put(CRAWL, {QUESTION: encode_question(question)})
-            await asyncio.sleep(_POLL)
-            for number, answer in await self._answers(sorted(wanted - found.keys())):
-                if answer is not None and answer.id == question.id and answer.fault is None:
-                    found[number] = answer.content
-        all_of_them = range(self.crawl.partitions) if partition is None else [partition]
-        return Answers(found, [number for number in all_of_them if number not in found])
-
-    async def _answers(self, numbers: Iterable[int]) -> list[tuple[int, Any]]:
-        numbers = list(numbers)
-        values = await self._carrier.get([name_of(number) for number in numbers], ANSWER)
-        return [(number, unpacked(value, Answer)) for number, value in zip(numbers, values, strict=True)]
-
-    # -- directories -----------------------------------------------------------------------------------------------
-
-    def directory_here(self) -> Path | None:
-        """Return the directory on this machine that has all partitions of the crawl; None if there is none, or if a
-        partition has no report. Raises OSError."""
-        found = {(told.report.directory, told.report.directory_id) for told in self._told.values()}
-        if self.untold or len(found) != 1:
-            return None
-        ((directory, directory_id),) = found
-        place = Path(directory)
-        is_whole = all(holds_job(partition_directory(place, number)) for number in range(self.crawl.partitions))
-        return place if is_here(place, directory_id) and is_whole else None
-
-    def elsewhere(self) -> str:
-        """Return where the partitions are, in one line."""
-        places: dict[tuple[str, str], list[int]] = {}
-        for told in self.told:
-            places.setdefault((told.report.machine, told.report.directory), []).append(told.number)
-        parts = [
-            f"{partitions_text(numbers)} {_is(numbers)} on {machine} in {directory}"
-            for (machine, directory), numbers in places.items()
-        ]
-        if self.untold:
-            parts.append(f"no reports of {partitions_text(self.untold)}")
-        return "; ".join(parts)
-
-
-def is_here(directory: Path, directory_id: str) -> bool:
-    """Return True if the directory with that id is on this machine. Machines may share a name. Raises OSError."""
-    with contextlib.suppress(JobError):
-        return holds_crawl(directory) and read_crawl_file(directory).id == directory_id
-    return False
-
-
-def partitions_text(numbers: Iterable[int]) -> str:
-    """Return the names of partitions, with consecutive ones as a range."""
-    runs: list[list[int]] = []
-    for number in sorted(numbers):
-        if runs and number == runs[-1][-1] + 1:
-            runs[-1].append(number)
-        else:
-            runs.append([number])
-    words = [f"{run[0]:02}" if len(run) == 1 else f"{run[0]:02}-{run[-1]:02}" for run in runs]
-    several = len(runs) > 1 or any(len(run) > 1 for run in runs)
-    return f"{'partitions' if several else 'partition'} {', '.join(words)}"
-
-
-def _is(numbers: list[int]) -> str:
-    return "is" if len(numbers) == 1 else "are"
 
 
 def _part(told: Report, now: float, *, gone: bool) -> Part:

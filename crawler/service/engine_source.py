@@ -1,38 +1,29 @@
-"""Shows a crawl as one job, from its workers' reports through the carrier."""
+"""Shows the statistics of a crawl, from its workers' reports through the carrier."""
 
 from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable, Coroutine, Generator
+from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any, TypeVar
-
-import msgspec
 
 from crawler.base.carrier.open_carrier import open_carrier
 from crawler.base.carrier.verbs import Carrier, CarrierError, CarrierRefusedError
 from crawler.base.settings.load import SettingsError, settings_from
 from crawler.base.settings.parts import Settings
 from crawler.cluster.agreement import settings_of_crawl
-from crawler.inspect.explanation import Explanation, Ownership
-from crawler.inspect.host_table import Row, Table, merged
-from crawler.job.crawl_file import partition_directory
 from crawler.job.metrics.crawl_history import CrawlHistory
 from crawler.job.metrics.events import Kind
-from crawler.job.partition.part_report import HostAsked, HostsAsked, UrlAsked
-from crawler.service.answering import MOST_HOSTS
 from crawler.service.commands import Command, Refusal, Refused, Result
-from crawler.service.engine_crawl import EngineCrawl, Report, is_here, partitions_text
+from crawler.service.engine_crawl import EngineCrawl, Report
 from crawler.service.job_survey import JobSurvey
-from crawler.service.source import Source
-from crawler.service.view import Unavailable
+from crawler.service.source import Source, only_statistics
 from crawler.service.view_answers import Encoded
 
 T = TypeVar("T")
 
 _PATIENCE = 10.0  # timeout in seconds for one call
-_NOT_HERE = "This page shows the crawl through its engine: use the crawl's directories on its machines for that."
 _ONLY_LOOKS = Refused(Refusal.NOT_NOW, "a crawl is read-only through its engine: control it on its machines")
 
 
@@ -44,7 +35,6 @@ class EngineSource(Source):
         super().__init__(
             Path(os.devnull, name), clock, CrawlHistory(tells=False)
         )  # the path only carries the name; no directory can exist there
-        self.missing: list[int] = []  # partitions missing from the last answer
         self._gone: set[int] = set()
         self._loop = asyncio.new_event_loop()
         self._carrier: Carrier | None = None
@@ -105,57 +95,12 @@ class EngineSource(Source):
         except (CarrierRefusedError, SettingsError):
             return Settings()
 
-    def hosts(self, asked: HostsAsked) -> Table:
-        """Return the hosts of the partitions whose owners answer."""
-        question = asked.of_partition()
-        if question.limit > MOST_HOSTS:
-            raise Unavailable(f"Through an engine at most {MOST_HOSTS:,} hosts can be read.")
-        answers = self._wait(self.crawl.ask(question), _PATIENCE)
-        self.missing = answers.missing
-        return merged((({"partition": number}, Table(*each)) for number, each in answers.content.items()), asked)
-
-    def all_hosts(self) -> Generator[list[Row]]:
-        raise Unavailable(_NOT_HERE)
-
-    def host(self, name: str) -> dict[str, Any] | None:
-        number = self.crawl.crawl.placement.of_host(name)
-        page = self._one(self._wait(self.crawl.ask(HostAsked(name), number), _PATIENCE).content, number)
-        return None if page is None else page | {"partition": number}
-
-    def changes(self, since: str, limit: int) -> list[bytes] | None:
-        """Raise Unavailable: records stay on their machines."""
-        raise Unavailable(_NOT_HERE)
-
-    def explain(self, text: str) -> Explanation:
-        """Return the explanation by the URL's owner. Raises Unavailable if it does not answer."""
-        number = self.crawl.owner_of(text)
-        asked = next((told.number for told in self.crawl.told if told.is_at_work), None) if number is None else number
-        answers = self._wait(self.crawl.ask(UrlAsked(text), asked), _PATIENCE)
-        found = msgspec.convert(self._one(answers.content, asked), Explanation)
-        if number is not None:
-            found.partition = Ownership(number, self.crawl.crawl.partitions, begun=True)
-        return found
-
     def survey(self) -> JobSurvey:
         """Return a survey without records."""
         return _NoRecords(self.directory, lambda: None)
 
     async def perform(self, command: Command) -> Result:
         return _ONLY_LOOKS
-
-    def directory_of(self, text: str) -> Path | None:
-        """Return the directory of the partition that owns a URL, if it is on this machine. Raises OSError."""
-        number = self.crawl.owner_of(text)
-        for told in self.crawl.told:
-            if told.number == number and is_here(Path(told.report.directory), told.report.directory_id):
-                return partition_directory(Path(told.report.directory), told.number)
-        return None
-
-    def _one(self, content: dict[int, Any], number: int | None) -> Any:
-        if number is None or number not in content:
-            which = "no worker" if number is None else f"no worker with {partitions_text([number])}"
-            raise Unavailable(f"{which} answers; {self.crawl.elsewhere()}")
-        return content[number]
 
     def _wait(self, call: Coroutine[Any, Any, T], seconds: float) -> T:
         async def waited() -> T:
@@ -170,7 +115,7 @@ class EngineSource(Source):
 
 class _NoRecords(JobSurvey):
     async def answer(self) -> Encoded:
-        raise Unavailable("the records stay in the crawl's directories on its machines")
+        raise only_statistics()
 
 
 def gone_text(told: Report, now: float) -> str:

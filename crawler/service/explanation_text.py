@@ -10,12 +10,9 @@ from crawler.base.figures import counted, probability
 from crawler.frontier.rendering.rendering_odds import Why
 from crawler.inspect.explanation import (
     Explanation,
-    LedgerAnswer,
     NextTry,
     Place,
     RevisitSchedule,
-    RobotsAnswer,
-    RobotsState,
     SeenAnswer,
     Wait,
 )
@@ -32,11 +29,6 @@ _RENDERED_FOR = {
     Why.SHAPE: "because pages of its host or with similar URLs seem to need scripts, or gained from rendering",
     Why.AUDIT: "drawn at random, to estimate how much is missed",
     Why.ALWAYS: "because all pages of its host are rendered",
-}
-_LEDGER = {
-    LedgerAnswer.ADMITTED: "admitted: its digest is stored",
-    LedgerAnswer.DOUBTED: "in doubt: the seen-set reports it as seen; it is admitted if its digest is not stored",
-    LedgerAnswer.NEW: "never admitted: the ledger corrects the seen-set when a link to it is found",
 }
 
 
@@ -70,7 +62,7 @@ def explanation_lines(found: Explanation) -> Iterator[Line]:
     if found.seen is not None:
         yield from _seen(found.seen)
     if found.ledger is not None:
-        yield "ledger", _LEDGER[found.ledger]
+        yield "ledger", found.ledger.words
     yield from _of_its_host(found)
     stated = [setting for setting in found.settings if setting.place != DEFAULT]
     for setting in stated:
@@ -116,15 +108,16 @@ def _of_its_host(found: Explanation) -> Iterator[Line]:
         f"{row['state']}, {row['pending']} pending, {row['in_flight']} in flight, {row['fetched']} fetched, "
         f"{row['failed']} failed, gap {row['gap_seconds']:.3g} s{by}",
     )
-    if found.robots is not None:
-        yield "robots", _robots(found.robots)
-        if found.robots.fetching_since is not None:
-            yield "robots asked", f"fetch in progress since {moment(found.robots.fetching_since)}"
-        elif found.robots.expired and found.robots.until is not None:
-            yield "robots expired", f"at {moment(found.robots.until)}: fetched again before the next page"
-        if found.robots.last_answer is not None and found.robots.copy_of is not None:
-            yield "robots copy", f"{found.robots.last_answer}: the copy of {moment(found.robots.copy_of)} holds"
-        for words in found.robots.cut:
+    robots = found.robots
+    if robots is not None:
+        yield "robots", robots.state.filled({"agent": robots.agent, "reason": robots.reason})
+        if robots.fetching_since is not None:
+            yield "robots asked", f"fetch in progress since {moment(robots.fetching_since)}"
+        elif robots.expired and robots.until is not None:
+            yield "robots expired", f"at {moment(robots.until)}: fetched again before the next page"
+        if robots.last_answer is not None and robots.copy_of is not None:
+            yield "robots copy", f"{robots.last_answer}: the copy of {moment(robots.copy_of)} holds"
+        for words in robots.cut:
             yield "robots read in part", words
     if found.queue_searched is not None:
         yield f"not among the first {counted(found.queue_searched, 'URL')} of its host's queue", ""
@@ -159,10 +152,8 @@ def rendered_words(record: Mapping[str, Any], when: str) -> str:
     if NOT_RENDERED in (record["error"] or ""):
         return "no, see its error"
     signs = ", ".join(record.get("needs_scripts") or ())
-    if signs and when == "never":
-        why = f"it seems to need scripts ({signs})"
-    elif when == "never":
-        why = ""
+    if when == "never":
+        why = signs and f"it seems to need scripts ({signs})"
     elif record["outcome"] != "fetched":
         why = f"it is {record['outcome']}"
     elif not 200 <= record["status"] < 300:
@@ -175,20 +166,6 @@ def rendered_words(record: Mapping[str, Any], when: str) -> str:
     else:
         why = "it does not seem to need scripts, and was not drawn at random"
     return f"no (browser.when is {when} for its host){why and ': '}{why}"
-
-
-def _robots(robots: RobotsAnswer) -> str:
-    match robots.state:
-        case RobotsState.IGNORED:
-            return "ignored (robots.ignore)"
-        case RobotsState.UNKNOWN:
-            return "not known yet: it is fetched before the first page"
-        case RobotsState.DAMAGED:
-            return f"the record in store/ is damaged: {robots.reason}"
-        case RobotsState.ALLOWED:
-            return f"allowed (as {robots.agent!r})"
-        case RobotsState.DISALLOWED:
-            return f"{robots.reason} (as {robots.agent!r})"
 
 
 def _place(place: Place, row: Row, host: str | None) -> Iterator[Line]:
@@ -205,43 +182,17 @@ def _place(place: Place, row: Row, host: str | None) -> Iterator[Line]:
     yield "class by the rules", place.priority_rule
     if place.crashes:
         times = counted(place.crashes, "time")
-        yield "crashes", f"visited last, and alone: the crawler crashed {times} while reading the page"
+        yield "crashes", f"visited last on its host: the crawler crashed {times} while reading the page"
     if place.next is not None:
         yield "next", _waits_for(place.next, row, place.number or 1)
 
 
 def _waits_for(upcoming: NextTry, row: Row, number: int) -> str:
+    if upcoming.waits_for is Wait.NOTHING and number > 1:
+        return f"its host is ready; {counted(number - 1, 'URL')} ahead of it in the queue {_go(number - 1)} first"
     at = "" if upcoming.not_before is None else moment(upcoming.not_before)
     since = "" if upcoming.since is None else f", since {moment(upcoming.since)}"
-    match upcoming.waits_for:
-        case Wait.HOST_CLOSED:
-            return f"its host is {row['state']}: {upcoming.reason}"
-        case Wait.OVERLOOKED:
-            return "its host is due and has a free slot, but gets no request: a bug in the crawler"
-        case Wait.HOST_ROBOTS:
-            return f"when robots.txt of its host has been fetched{since} and the gap after it has passed"
-        case Wait.HOST_BUSY:
-            return (
-                f"when the gap after the current request to its host has passed: {upcoming.reason}{since} "
-                "(politeness.per_host)"
-            )
-        case Wait.HOST_GROUP:
-            return f"its host {upcoming.reason} (politeness.host_key)"
-        case Wait.RETRY:
-            return f"not before {at}: it failed and will be retried then"
-        case Wait.HOST_HELD:
-            return f"not before {at}, because of its host: {upcoming.reason}"
-        case Wait.CRAWL:
-            return f"its host is due, but the crawl hands out no URLs now: {upcoming.reason}"
-        case Wait.RATE:
-            return "its host is due, but requests wait for the rate limit (politeness.rate)"
-        case Wait.SLOT:
-            return "its host is due, but no slot is free for it"
-        case Wait.HOST_TURN:
-            return "its host is due, but other hosts have their turn first"
-    if number == 1:
-        return "its host is ready, and may get a request now"
-    return f"its host is ready; {counted(number - 1, 'URL')} ahead of it in the queue {_go(number - 1)} first"
+    return upcoming.waits_for.filled({"state": row["state"], "reason": upcoming.reason, "at": at, "since": since})
 
 
 def _go(count: int) -> str:

@@ -28,6 +28,8 @@ class Result(Struct, frozen=True):
     before: dict[str, Any] | None  # statistics at the start of the run; None for the first run of a job
     seeds_fetched: int
     last_seed_error: str | None
+    address: str | None = None  # of the run's dashboard
+    signalled: bool = False  # True if a signal stopped the run
 
     @property
     def no_seed(self) -> str | None:
@@ -57,7 +59,6 @@ class Facade:
         self.result: Result | None = None  # once the run has ended
         self.signalled = False  # True if a signal stops the run
         self.directory = directory
-        self._reloading = reloading
         self.history = history
         self.clock = clock
         self.perform = performing(lambda: self.run, history.events, clock, reloading.reload)
@@ -75,10 +76,6 @@ class Facade:
     def status(self, stats: dict[str, Any]) -> str:
         """Return what the crawl does, in one line; empty while there are no statistics."""
         return str(self.history.words(stats)["working"]["text"]) if stats else ""
-
-    def leave(self) -> None:
-        """Drop the run when its job is closed; statistics are then read from the files."""
-        self.run = self._reloading.parts = None
 
     def is_gone(self) -> bool:
         """True if the job's directory was deleted or moved."""

@@ -17,6 +17,7 @@ from collections.abc import Callable, Generator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 from msgspec import Struct
 
 from crawler.base.disk import RealDisk
@@ -24,11 +25,11 @@ from crawler.base.settings.parts import Settings
 from crawler.base.settings.sites import Sites
 from crawler.inspect.crawl_partitions import CrawlPartitions, Partition, crawl_partitions, holds_any, holds_crawl
 from crawler.inspect.crawl_reader import all_hosts_of, hosts_of, pooled, waiting_messages
-from crawler.inspect.crawl_tail import tail_of
 from crawler.inspect.explanation import Explanation, explain_in
-from crawler.inspect.host_table import Row, Table
+from crawler.inspect.host_table import HostsAsked, Row, Table
 from crawler.inspect.hosts_now import hosts_now
 from crawler.inspect.job_reader import job_stats, open_job
+from crawler.inspect.record_stream import tail_of
 from crawler.job.clock_anchor import job_time
 from crawler.job.directory import IDENTITY, PAGES
 from crawler.job.history_file import HISTORY, load_history
@@ -37,9 +38,8 @@ from crawler.job.inbox import Inbox
 from crawler.job.job_lock import lock_holder
 from crawler.job.live_status import Live, read_live
 from crawler.job.metrics.crawl_history import CrawlHistory
-from crawler.job.metrics.events import Kind
+from crawler.job.metrics.events import Event, Kind
 from crawler.job.metrics.history import History
-from crawler.job.partition.part_report import HostsAsked
 from crawler.job.run_settings import RUN, read_run
 from crawler.service.commands import HOST_WORDS, NOT_RUNNING, Command, Refusal, Refused, Reloaded, Result, give_command
 from crawler.service.host_page import host_page, recent
@@ -56,10 +56,10 @@ class Reading(Struct, frozen=True):
     live: Live | None
     stats: dict[str, Any]
     at: float  # end of the read, in seconds since 1970; ages in ``stats`` are relative to it
-    mark: Mark = ()  # of the job's files at the start of the read
+    mark: Mark  # of the job's files at the start of the read
 
 
-def mark_of(directory: Path) -> Mark:
+def _mark_of(directory: Path) -> Mark:
     """Return a value that differs after every command that changed the job, and when a crawl starts. Raises OSError."""
     return (lock_holder(directory), *(_written(directory / name) for name in (IDENTITY, RUN, HISTORY, PAGES)))
 
@@ -114,18 +114,12 @@ class FileSource(Source):
 class JobSource(FileSource):
     """The job in a directory."""
 
-    def __init__(
-        self,
-        directory: Path,
-        clock: Callable[[], float],
-        history: CrawlHistory | None = None,
-        reading: Reading | None = None,
-    ) -> None:
-        """``history`` and ``reading`` are given if known already. Raises the exceptions of ``job_stats``."""
+    def __init__(self, directory: Path, clock: Callable[[], float]) -> None:
+        """Raises the exceptions of ``job_stats``."""
         read_identity(directory)
-        super().__init__(directory, clock, history or load_history(directory, clock(), tells=False))
+        super().__init__(directory, clock, load_history(directory, clock(), tells=False))
         self._reading: Reading | None = None
-        self.take(reading or self.read())
+        self.take(self.read())
 
     @property
     def reading(self) -> Reading:
@@ -148,7 +142,7 @@ class JobSource(FileSource):
     def read(self) -> Reading:
         """Read the job's statistics. The last reading is reused if no crawl runs now or ran then, and the files
         show that no crawl or repair took place in between."""
-        before, mark = self._reading, mark_of(self.directory)
+        before, mark = self._reading, _mark_of(self.directory)
         live = read_live(self.directory)
         if live is not None:
             return Reading(live, dict(live.stats), self.clock(), mark)
@@ -159,7 +153,8 @@ class JobSource(FileSource):
     def take(self, reading: Reading) -> None:
         if reading.live is not None:
             known = self.history.events.last
-            self.history.events.restore([event for event in reading.live.events if event["number"] > known])
+            events = msgspec.convert(reading.live.events, list[Event])
+            self.history.events.restore(event for event in events if event.number > known)
             self.history.observe(reading.at, reading.stats)
             self._observed_at = reading.at
         self._reading = reading

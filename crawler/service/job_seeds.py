@@ -36,24 +36,25 @@ class JobSeeds:
         """Return the first known seeds."""
         found = dict(self._named)
         if len(found) < SEEDS:
-            found |= await asyncio.to_thread(lambda: _hrefs(self._of_command(), canonicaliser, SEEDS))
+            found |= await asyncio.to_thread(lambda: _hrefs(command_seeds(self._directory), canonicaliser, SEEDS))
         return list(found)[:SEEDS]
 
-    def _of_command(self) -> Iterator[str]:
-        """Yield the seeds that the last run was started with, as far as they can still be read."""
+
+def command_seeds(directory: Path) -> Iterator[str]:
+    """Yield the seeds that the last run of a job was started with, as far as they can still be read."""
+    try:
+        command = read_command(directory)
+    except (EnvelopeError, OSError):
+        return  # the error is reported when the job is started again
+    if command is None:
+        return
+    urls, files, _ = command.seeds_of(directory)
+    yield from urls
+    for path in files:
         try:
-            command = read_command(self._directory)
-        except (EnvelopeError, OSError):
-            return  # the error is reported when the job is started again
-        if command is None:
-            return
-        urls, files, _ = command.seeds_of(self._directory)
-        yield from urls
-        for path in files:
-            try:
-                yield from itertools.islice(read_urls(path), _LOOK)
-            except SeedsError:
-                continue  # the run has reported it
+            yield from itertools.islice(read_urls(path), _LOOK)
+        except SeedsError:
+            continue  # the run has reported it
 
 
 def _hrefs(texts: Iterable[str], canonicaliser: Canonicaliser, most: int) -> dict[str, None]:

@@ -21,6 +21,7 @@ from crawler.inspect.survey_reader import FinalRecords, SurveyReader
 from crawler.job.directory import JobError
 from crawler.job.stored_errors import DAMAGE
 from crawler.service.job_seeds import JobSeeds
+from crawler.service.reused import Reused
 from crawler.service.view import fault_text, unreadable
 from crawler.service.view_answers import Encoded, encoded
 
@@ -62,8 +63,7 @@ class JobSurvey:
         self._reader = SurveyReader(directory, end)
         self._took = 0.0
         self._told: int | None = None  # records reported to listeners; None while those of earlier runs are counted
-        self._made: tuple[float, Encoded | None, Progress] = (0.0, None, Progress())
-        self._making = asyncio.Lock()
+        self._answer = Reused(self._body, FRESH, 0.0)
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="survey")
 
     async def keep(self) -> None:
@@ -89,13 +89,7 @@ class JobSurvey:
 
     async def answer(self) -> Encoded:
         """Return the body of ``/api/survey``, at most `FRESH` seconds old, made once for all callers."""
-        async with self._making:
-            until, made, of = self._made
-            if made is None or (of != self.progress and until <= asyncio.get_running_loop().time()):
-                of = self.progress
-                made = await self._in_thread(lambda: self._body(of))
-                self._made = asyncio.get_running_loop().time() + FRESH, made, of
-            return made
+        return await self._answer.get()
 
     def news(self) -> dict[str, Any]:
         """Return the number of records counted since the last call, and the newest ones, newest first. Returns none
@@ -111,9 +105,10 @@ class JobSurvey:
         """Stop counting. Call it after the last request."""
         self._thread.shutdown(cancel_futures=True)
 
-    def _body(self, of: Progress) -> Encoded:
+    async def _body(self) -> Encoded:
+        of = self.progress
         told = {"complete": of.complete, "read": round(of.read, 4), "fault": of.fault}
-        return encoded(told | self._reader.survey.answer())
+        return await self._in_thread(lambda: encoded(told | self._reader.survey.answer()))
 
     async def _step(self) -> None:
         before = self.progress.fault

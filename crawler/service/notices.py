@@ -1,10 +1,9 @@
 """``[notify]``: notifies the operator of a crawl through a webhook when it ends, pauses, resumes or needs attention.
 
-The crawl never waits for the webhook, and no failure of the webhook stops it. Notices wait in a short queue; if it is
-full, the oldest is dropped. They are posted one by one, each with a few retries; when the crawl ends, all remaining
-ones are posted at the same time, so that a failing one does not block the others. Redirects are not followed: the URL
-is the operator's own and may be in a private network, but the operator does not control where a redirect leads. The
-URL may be a secret, so messages contain only its host.
+The crawl never waits for the webhook, and no failure of the webhook stops it. Each notice is posted with a few retries,
+and a failing one does not block the others; if too many wait, the oldest is dropped. Redirects are not followed: the
+URL is the operator's own and may be in a private network, but the operator does not control where a redirect leads.
+The URL may be a secret, so messages contain only its host.
 """
 
 from __future__ import annotations
@@ -123,8 +122,8 @@ class Notices:
         self._patience = patience or Patience()
         self._watch = NoticeWatch()
         self._stats: Mapping[str, Any] = {}
-        self._waiting = asyncio.Queue[Mapping[str, Any]](MOST_WAITING)
-        self._posting = set[asyncio.Task[None]]()
+        self._session: aiohttp.ClientSession | None = None  # while notices are delivered
+        self._posting = dict[asyncio.Task[None], None]()  # the oldest first
         self._fault = ""  # why the last try failed
 
     @contextlib.asynccontextmanager
@@ -135,8 +134,7 @@ class Notices:
             yield
             return
         timeout = aiohttp.ClientTimeout(total=self._patience.timeout)
-        async with aiohttp.ClientSession(timeout=timeout, headers={"User-Agent": "crawler"}) as session:
-            in_turn = asyncio.create_task(self._post_in_turn(session))
+        async with aiohttp.ClientSession(timeout=timeout, headers={"User-Agent": "crawler"}) as self._session:
             try:
                 yield
             except JobError:
@@ -146,8 +144,7 @@ class Notices:
                 self._tell(Notice("end", "error", f"stopped with an error: {type(error).__name__}: {text}"))
                 raise
             finally:
-                in_turn.cancel()
-                await self._post_the_rest(session)
+                await self._wait_for_the_rest()
 
     async def keep(self, stats: Callable[[], Mapping[str, Any]]) -> None:
         """Check the statistics every `INTERVAL` seconds until cancelled."""
@@ -170,7 +167,7 @@ class Notices:
         self._tell(Notice("end", reason, f"{how}: {came(stats)}{silent and f'; {silent}'}"))
 
     def _tell(self, notice: Notice) -> None:
-        if self._url is None or notice.event not in self._settings.events:
+        if self._session is None or notice.event not in self._settings.events:
             return
         name = self._directory.absolute().name
         content: dict[str, Any] = {"text": f"crawl {name}: {notice.text}"}
@@ -184,10 +181,14 @@ class Notices:
                 "needs": [need._asdict() for need in attention(self._stats)],  # as on the page
             }
             content |= {key: self._stats.get(key) for key in _FIGURES}
-        if self._waiting.full():
+        if len(self._posting) >= MOST_WAITING:
             log.warning("%s accepts no notices: dropped the oldest", self._host)
-            self._waiting.get_nowait()
-        self._waiting.put_nowait(content)
+            oldest = next(iter(self._posting))
+            oldest.cancel()
+            del self._posting[oldest]
+        post = asyncio.create_task(self._post(self._session, content))
+        self._posting[post] = None
+        post.add_done_callback(lambda done: self._posting.pop(done, None))
 
     # -- posting -----------------------------------------------------------------------------------------------
 
@@ -196,20 +197,10 @@ class Notices:
         """The host and port of the URL, which are not secret."""
         return urlsplit(self._url or "").netloc
 
-    async def _post_in_turn(self, session: aiohttp.ClientSession) -> None:
-        while True:
-            post = asyncio.create_task(self._post(session, await self._waiting.get()))
-            self._posting = {post}
-            await asyncio.wait(self._posting)
-            post.result()
-
-    async def _post_the_rest(self, session: aiohttp.ClientSession) -> None:
-        posting = {each for each in self._posting if not each.done()}
-        while not self._waiting.empty():
-            posting.add(asyncio.create_task(self._post(session, self._waiting.get_nowait())))
-        if not posting:
+    async def _wait_for_the_rest(self) -> None:
+        if not self._posting:
             return
-        _, late = await asyncio.wait(posting, timeout=self._patience.last)
+        _, late = await asyncio.wait(self._posting, timeout=self._patience.last)
         if late:
             why = self._fault or f"no answer within {self._patience.last:g} s"
             log.warning("%s did not accept the last notice: %s", self._host, why)

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from crawler.base.named_stream import STANDARD_OUTPUT, naming
+from crawler.base.named_stream import STANDARD_OUTPUT, Naming
 from crawler.base.queued_stream import STALLED
 from crawler.job.output.record_text import read_text, text_size
 
@@ -81,7 +81,7 @@ class RecordPipe:
                     return
                 continue
             try:
-                with naming():
+                with Naming():
                     self._read = self._read[os.write(self._to, self._read[:_PIECE]) :]
                     self._taken = time.monotonic()
             except BrokenPipeError:

@@ -43,7 +43,7 @@ class Parts(Struct, frozen=True):
 
     fetcher: Fetcher
     change: Callable[[Settings], None]
-    taken: Callable[[Settings], None]
+    taken: Callable[[Settings], object] = bool
     refusal: Callable[[], Refused | None] = lambda: None
 
 

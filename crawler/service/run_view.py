@@ -20,14 +20,13 @@ from crawler.base.settings.sites import Sites
 from crawler.engine.run import Run, pause_text
 from crawler.frontier.entry import queue_of
 from crawler.inspect.explanation import CrawlNow, Explanation, Known, explain, explain_seen
-from crawler.inspect.host_table import Chosen, Row, Selection, Table, chosen_hosts, host_rows, told_by
+from crawler.inspect.host_table import Chosen, HostsAsked, Row, Selection, Table, chosen_hosts, host_rows, told_by
 from crawler.inspect.hosts_now import HostsNow
-from crawler.inspect.record_stream import changes_up_to
+from crawler.inspect.record_stream import Tail
 from crawler.job.directory import PAGES
 from crawler.job.inbox import MOST_URLS, Answer, Inbox
 from crawler.job.output import lines_of
 from crawler.job.output.finished import Choice, select
-from crawler.job.partition.part_report import HostsAsked
 from crawler.service.commands import Command, Perform, Result
 from crawler.service.host_page import host_page, recent
 from crawler.service.view import Unavailable
@@ -66,11 +65,6 @@ class RunView:
         for adding in self._adding:
             adding.cancel()
         await asyncio.gather(*self._adding, return_exceptions=True)
-        self.close_now()
-
-    def close_now(self) -> None:
-        """Close a view that adds no URLs. Waits for the step in progress."""
-        self._closed = True
         self._thread.shutdown(cancel_futures=True)
 
     async def settings(self) -> Settings:
@@ -113,7 +107,9 @@ class RunView:
             return None
         read = functools.partial(host_page, run.job.store, self._sites, host)
         row = await self._in_thread(read)
-        return row | {"recent": await self._look(recent(run.job.directory / PAGES, run.job.files.output.end, name))}
+        return row | {
+            "recent": await self._look(recent(run.job.directory / PAGES, run.job.files.outputs.pages.end, name))
+        }
 
     async def explain(self, text: str) -> Explanation:
         run = self._running()
@@ -134,16 +130,22 @@ class RunView:
             lambda _: host,
             crawl_now(run),
             lambda _: older,
+            self._check_open,
         )
-        (found,) = await self._look(explain(known, text, now))
-        return found
+        return await self._in_thread(lambda: explain(known, text, now))
 
     async def changes(self, since: str, limit: int) -> list[bytes]:
         job = self._running().job
-        end = job.durable_end
+        end = job.promises.end
         if end is None:
             raise Unavailable(_NOT_DURABLE)
-        return await self._in_thread(functools.partial(changes_up_to, job.directory / PAGES, end, since, limit))
+
+        def read() -> list[bytes]:
+            tail = Tail(job.directory, end=lambda: end)
+            tail.resume(since)
+            return list(itertools.islice(tail.changes(), limit))
+
+        return await self._in_thread(read)
 
     async def perform(self, command: Command) -> Result:
         return await self._perform(command)
@@ -162,7 +164,7 @@ class RunView:
 
     async def put_back(self, choice: Choice, priority: int | None = None) -> Answer:
         job = self._writing().job
-        if (end := job.durable_end) is None:
+        if (end := job.promises.end) is None:
             raise Unavailable(_NOT_DURABLE)
         canonicaliser = Canonicaliser(self._settings.canonical.rules)
         hrefs = [canonicaliser.canonicalise(url) for url in choice.hrefs]
@@ -203,6 +205,10 @@ class RunView:
             raise Unavailable(_NOT_RUNNING)
         return run
 
+    def _check_open(self) -> None:
+        if self._closed:
+            raise Unavailable(_NOT_RUNNING)
+
     def _writing(self) -> Run:
         """Return the run if it can change something now."""
         run = self._running()
@@ -213,19 +219,15 @@ class RunView:
     async def _look(self, steps: Iterator[T | None]) -> list[T]:
         """Run the iterator in the thread and return all values it yields."""
 
-        def read() -> list[T] | None:
+        def read() -> list[T]:
             found: list[T] = []
             for each in steps:
-                if self._closed:
-                    return None
+                self._check_open()
                 if each is not None:
                     found.append(each)
             return found
 
-        found = await self._in_thread(read)
-        if found is None:
-            raise Unavailable(_NOT_RUNNING)
-        return found
+        return await self._in_thread(read)
 
     async def _in_thread(self, read: Callable[[], T]) -> T:
         try:
@@ -234,17 +236,15 @@ class RunView:
             if not self._closed:
                 raise
             raise Unavailable(_NOT_RUNNING) from error
-        if self._closed:
-            raise Unavailable(_NOT_RUNNING)
+        self._check_open()
         return found
 
 
 def crawl_now(run: Run) -> CrawlNow:
     """Return the state of a run that an explanation of a URL needs."""
     return CrawlNow(
-        dict(run.under_way),
-        dict(run.side_requests),
-        run.gauges.states.overlooked,
+        dict(run.visitor.under_way),
+        dict(run.visitor.side_requests),
         None if run.paused is None else pause_text(run.paused),
         run.slots,
         run.gauges.proxies.failing,

@@ -43,7 +43,6 @@ from crawler.service.status_reporter import StatusReporter, View
 from crawler.web.fetch import Fetcher
 
 if TYPE_CHECKING:  # see ``_shown``
-    from crawler.service.kept_open import KeptOpen
     from crawler.service.shown_run import ShownRun
 
 
@@ -51,8 +50,8 @@ class RunOptions(Struct, frozen=True):
     """``finite``: the seeds end, so all are read even if a limit is reached first. ``check`` may refuse a job to be
     resumed. ``records_to`` is a descriptor to which records are copied; the run ends if its reader closes it. ``code``
     is the user's. ``begun`` is called with the run before it does anything. ``signals``: ending signals stop the run
-    instead of being left to the caller. ``opening`` is called with the link to the dashboard. ``kept_open``
-    takes over the dashboard when the job is closed, unless the run failed or a signal ended it."""
+    instead of being left to the caller. ``opening`` is called with the link to the dashboard. ``keeps_open``:
+    another server at the dashboard's address follows, unless the run failed or a signal ended it."""
 
     finite: bool = True
     check: Callable[[Job], None] | None = None
@@ -61,7 +60,7 @@ class RunOptions(Struct, frozen=True):
     begun: Callable[[Run], None] = lambda _: None
     signals: bool = True
     opening: Callable[[str], object] | None = None
-    kept_open: KeptOpen | None = None
+    keeps_open: bool = False
 
 
 _USUAL = RunOptions()
@@ -87,7 +86,7 @@ async def run_crawl(
     shown = _shown(facade, settings, access)
     async with (
         facade.notices.delivering(),
-        contextlib.nullcontext() if shown is None else shown.served(options.kept_open) as address,
+        contextlib.nullcontext() if shown is None else shown.served(options.keeps_open) as address,
         _open_job(settings, clock, facade, shown) as (job, holding),
         shared.fetcher as fetcher,
     ):
@@ -108,7 +107,7 @@ async def run_crawl(
         facade.run = run = Run(job, settings, worker.context.with_code(options.code), seeds, finite=options.finite)
         reloading.parts = _parts(run, worker, fetcher, shown)
         spare_the_collector()
-        facade.begin("resumed" if job.files.resumed else "begun")
+        facade.begin("resumed" if job.files.resumed else "started")
         if view is not None:
             run.keeper.tell_notes(view.say)
             begins = [] if resumed else [f"crawling into {directory}: Ctrl-C stops it, another run resumes it"]
@@ -123,17 +122,13 @@ async def run_crawl(
         if options.opening is not None and access is not None and address is not None:
             options.opening(access.link(address))
         with contextlib.closing(options.code), _pipe(job, facade, options) as pipe, _signals(run, facade, options):
-            beside = [] if bucket is None else [_keep_up(bucket)]
+            beside = [] if bucket is None else [bucket.keep()]  # the job reports a failure
             try:
                 facade.result = result = await _drive(worker, reporter, facade, shown, pipe, beside)
             finally:
                 if bucket is not None:
                     await bucket.leave(0, whole=run.life.state is State.ENDED)
-    return replace(result, before=before)
-
-
-async def _keep_up(bucket: Keeping) -> None:
-    await bucket.keep()  # the job reports a failure
+    return replace(result, before=before, address=address, signalled=facade.signalled)
 
 
 def _store(job: Job, settings: Settings, access: Access | None) -> None:
@@ -213,13 +208,13 @@ async def _drive(
     facade: Facade,
     shown: ShownRun | None,
     pipe: RecordPipe | None,
-    also: Sequence[Coroutine[Any, Any, None]],
+    also: Sequence[Coroutine[Any, Any, object]],
 ) -> Result:
     """Drive the run to its end while it is shown and controlled, and write its last generation."""
     run = facade.run
     assert run is not None
     job = run.job
-    beside = [
+    beside: list[Coroutine[Any, Any, object]] = [
         reporter.keep(run),
         obey(Inbox(job.directory, job.disk), facade.perform),
         facade.notices.keep(run.stats),
@@ -229,13 +224,13 @@ async def _drive(
     if shown is not None:
         beside.append(shown.survey.keep())
     if pipe is not None:
-        beside.append(pipe.keep(lambda: job.durable_end, lambda: run.stop(Stop.READER_LEFT)))
+        beside.append(pipe.keep(lambda: job.promises.end, lambda: run.stop(Stop.READER_LEFT)))
     try:
         async with background(*beside):
             try:
                 await drive_and_checkpoint(worker, run, facade.clock)
                 if pipe is not None:
-                    await pipe.copy(job.durable_end)
+                    await pipe.copy(job.promises.end)
                 if shown is not None:
                     await shown.survey.finish()
                 stats = run.stats()
@@ -252,7 +247,7 @@ async def _drive(
         reporter.take_away()
     assert run.life.reason is not None
     facade.notices.end(run.life.reason, stats)
-    return Result(run.life.reason, stats, None, job.counters.seeds_fetched, run.last_seed_error)
+    return Result(run.life.reason, stats, None, job.counters.seeds_fetched, run.visitor.last_seed_error)
 
 
 async def drive_and_checkpoint(worker: Worker, run: Run, clock: Callable[[], float]) -> None:

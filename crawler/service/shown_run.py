@@ -6,20 +6,17 @@ A crawl without a dashboard does not load this module or its imports: a web serv
 from __future__ import annotations
 
 import contextlib
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 
 from crawler.base.settings.parts import Settings
-from crawler.inspect.record_stream import Tail
 from crawler.service.api import Api
 from crawler.service.dashboard.access import Access
 from crawler.service.dashboard.feed import Feed
 from crawler.service.dashboard.http_server import Limits
 from crawler.service.dashboard.server import Dashboard
-from crawler.service.dashboard.token import link_of
 from crawler.service.facade import Facade
 from crawler.service.file_limit import connections_left
 from crawler.service.job_survey import SHARE, JobSurvey
-from crawler.service.kept_open import KeptOpen
 from crawler.service.run_view import RunView
 from crawler.service.survey_api import SurveyApi
 from crawler.url.urls.canonicaliser import Canonicaliser
@@ -35,23 +32,20 @@ class ShownRun:
         self._access = access
         self._canonicaliser = Canonicaliser(settings.canonical.rules)
         self.survey = JobSurvey(facade.directory, self._durable_end, SHARE)
-        self._end: Callable[[], int | None] = lambda: None  # end of the records, once the job is closed
 
     def named(self, seeds: AsyncIterator[list[str]]) -> AsyncIterator[list[str]]:
         """Pass on the seeds, and keep the first of them for the page."""
         return self.survey.seeds.pass_on(seeds, self._canonicaliser)
 
     @contextlib.asynccontextmanager
-    async def served(self, kept_open: KeptOpen | None) -> AsyncIterator[str]:
-        """Serve the dashboard and yield its address. The port is bound before the job is opened, so that a port in use
-        changes nothing. Raises OSError if it is in use."""
+    async def served(self, keeps_open: bool) -> AsyncIterator[str]:
+        """Serve the dashboard and yield its address. Unless ``keeps_open``, its listeners get a last message. The port
+        is bound before the job is opened, so that a port in use changes nothing. Raises OSError if it is in use."""
         facade, survey = self._facade, self.survey
         feed = Feed(facade.stats, facade.clock, facade.history, survey.news)
         limits = Limits(connections=connections_left())
         about = SurveyApi(self.view, survey, feed)
-        apis = (Api(self.view), about)
-        routes = [route for api in apis for route in api.routes()]
-        dashboard = Dashboard(self._settings, feed, routes, self._access, limits)
+        dashboard = Dashboard(self._settings, feed, [*Api(self.view).routes(), *about.routes()], self._access, limits)
         address = await dashboard.start()
         async with contextlib.AsyncExitStack() as stack:
             stack.push_async_callback(about.close)
@@ -60,14 +54,8 @@ class ShownRun:
                 yield address
             finally:
                 feed.gone = facade.is_gone()
-            result = facade.result
-            if kept_open is not None and result is not None and not facade.signalled:
-                facade.leave()
-                self._end = Tail(facade.directory).end
-                link = link_of(self._settings, self._access, address)
-                kept_open.take(dashboard, apis, survey, link, result.stats)
-                stack.pop_all()
+                dashboard.ends = not keeps_open or facade.result is None or facade.signalled
 
     def _durable_end(self) -> int | None:
         run = self._facade.run
-        return self._end() if run is None else run.job.durable_end
+        return None if run is None else run.job.promises.end

@@ -6,22 +6,19 @@ from __future__ import annotations
 import asyncio
 import math
 from abc import ABC, abstractmethod
-from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, TypeVar
 
 from crawler.base.settings.parts import Settings
 from crawler.inspect.explanation import Explanation
-from crawler.inspect.host_table import Row, Table
+from crawler.inspect.host_table import HostsAsked, Row, Table
 from crawler.job.directory import JobError
 from crawler.job.inbox import Answer
 from crawler.job.metrics.crawl_history import CrawlHistory
-from crawler.job.metrics.even_counts import EvenCounts
-from crawler.job.metrics.history import COUNTERS
+from crawler.job.metrics.history import COUNTERS, EvenCounts
 from crawler.job.output.changes import CursorError
-from crawler.job.output.finished import Choice
-from crawler.job.partition.part_report import HostsAsked
 from crawler.job.stored_errors import DAMAGE
 from crawler.service.commands import Command, Result
 from crawler.service.job_survey import JobSurvey
@@ -32,9 +29,17 @@ T = TypeVar("T")
 INTERVAL = 1.0  # seconds between two reads
 
 
+def only_statistics() -> Unavailable:
+    """Return the error for everything that is only in the files of a crawl on several machines."""
+    return Unavailable(
+        "An engine has only the statistics of a crawl: give its store to crawler hosts, explain, tail or report, as in "
+        "crawler hosts s3://BUCKET/PREFIX."
+    )
+
+
 class Source(ABC):
     """A job or a crawl. ``read`` may run in a thread; everything else belongs to the event loop's thread. ``clock``
-    returns seconds since 1970."""
+    returns seconds since 1970. A source that does not read the files has only statistics."""
 
     def __init__(self, directory: Path, clock: Callable[[], float], history: CrawlHistory) -> None:
         self.directory = directory
@@ -78,26 +83,26 @@ class Source(ABC):
     def settings(self) -> Settings:
         """Return the settings of the last run. Raises JobError, SettingsError."""
 
-    @abstractmethod
     def hosts(self, asked: HostsAsked) -> Table:
         """Return part of the table of hosts; each row of a crawl also names its partition."""
+        raise only_statistics()
 
-    @abstractmethod
     def all_hosts(self) -> Generator[list[Row]]:
         """Yield the rows of all hosts in chunks. Raises the exceptions of ``open_job``."""
+        raise only_statistics()
 
-    @abstractmethod
     def host(self, name: str) -> dict[str, Any] | None:
         """Return the details of one host; None if the job has no such host. Raises the exceptions of ``open_job``."""
+        raise only_statistics()
 
-    @abstractmethod
     def changes(self, since: str, limit: int) -> list[bytes] | None:
         """Return at most ``limit`` records after a cursor, with their changes; None if it is not known yet which
         records are final. Raises CursorError and the exceptions of ``open_job``."""
+        raise only_statistics()
 
-    @abstractmethod
     def explain(self, text: str) -> Explanation:
         """Explain a URL. Raises the exceptions of ``open_job``."""
+        raise only_statistics()
 
     @abstractmethod
     async def perform(self, command: Command) -> Result:
@@ -166,14 +171,12 @@ class SourceView:
     async def perform(self, command: Command) -> Result:
         return await self._source.perform(command)
 
-    async def add(self, urls: Sequence[str], *, seed: bool, priority: int | None = None) -> Answer:
-        raise Unavailable("This dashboard is not part of the crawl and cannot change it: use crawler add.")
+    async def _refuse(self, *_: object, **__: object) -> Answer:
+        raise Unavailable(
+            "This dashboard is not part of the crawl and cannot change it: use crawler add, retry or priority."
+        )
 
-    async def put_back(self, choice: Choice, priority: int | None = None) -> Answer:
-        raise Unavailable("This dashboard is not part of the crawl and cannot change it: use crawler retry.")
-
-    async def change_class(self, pattern: str, priority: int) -> Answer:
-        raise Unavailable("This dashboard is not part of the crawl and cannot change it: use crawler priority.")
+    add = put_back = change_class = _refuse
 
     async def _in_thread(self, look: Callable[[], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._thread, look)

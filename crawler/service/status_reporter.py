@@ -76,8 +76,8 @@ class StatusReporter:
                     if self._address is None:
                         self._history.observe(self._clock(), stats)
                     events = self._history.events.after(self._history.events.last - LIVE_EVENTS)
-                    end = run.job.durable_end
-                    live = Live(stats, run.under_way, end, self._address, events, run.side_requests)
+                    end = run.job.promises.end
+                    live = Live(stats, run.visitor.under_way, end, self._address, events, run.visitor.side_requests)
                     self.latest = stats
                     with self._files[LIVE]:
                         write_live(self._directory, live)

@@ -32,8 +32,7 @@ from crawler.base.clock import SteadyClock
 from crawler.inspect.crawl_partitions import crawl_partitions
 from crawler.inspect.export.csv_file import HOST_CELLS, PAGE_CELLS, csv_lines
 from crawler.inspect.job_reader import began_at
-from crawler.inspect.record_choice import Lines, RecordChoice, pieces
-from crawler.inspect.survey_reader import FinalRecords
+from crawler.inspect.survey_reader import FinalRecords, Lines, RecordChoice, pieces
 from crawler.job.directory import JobError
 from crawler.service.api import View
 from crawler.service.dashboard.feed import Feed
@@ -72,10 +71,6 @@ class SurveyApi:
         self._reports = ReportMaker(survey.directory)
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="download")
         self._under_way = 0
-
-    def show(self, view: View) -> None:
-        """Answer from ``view``, another view of the same job, from now on."""
-        self._view = view
 
     def routes(self) -> list[web.RouteDef]:
         return [

@@ -21,7 +21,6 @@ from crawler.job.checkpoint.envelope import UnknownVersionError
 from crawler.job.directory import JobError
 from crawler.job.last_command import COMMAND
 from crawler.job.metrics.attention import Need, needs
-from crawler.job.store.rocks import StoreVersionError
 from crawler.job.stored_errors import DAMAGE
 from crawler.service.dashboard.job_list import Routes
 from crawler.service.file_source import source_of
@@ -33,7 +32,7 @@ _MOST_ENTRIES = 10_000  # directory entries searched
 _RESCAN = 2.0  # seconds between two searches for new jobs
 _OPENS = 200  # tenths of a second to wait for a job that was just started
 _AGAIN = 5.0  # seconds until an unreadable job is tried again
-_FAULTS = (*DAMAGE, JobError, SettingsError, StoreVersionError, UnknownVersionError, OSError)
+_FAULTS = (*DAMAGE, JobError, SettingsError, UnknownVersionError, OSError)
 
 
 def jobs_in(directories: Iterable[Path]) -> list[Path]:

@@ -33,13 +33,12 @@ from crawler.job.history_file import load_history
 from crawler.job.identity import check_shape, shaping_of
 from crawler.job.inbox import Inbox
 from crawler.job.metrics.events import Kind
-from crawler.job.shared_platform import SharedPlatform
-from crawler.service.answering import Answering
+from crawler.job.platform import SharedPlatform
 from crawler.service.background import background, end_all
+from crawler.service.carrier_reports import CarrierReports
 from crawler.service.commands import Refusal, Refused, obey, performing
 from crawler.service.opening import bucket_of, open_shared
 from crawler.service.reloading import Parts, Reloading
-from crawler.service.run_view import RunView
 from crawler.service.status_reporter import StatusReporter, told_every
 
 log = logging.getLogger("crawler")
@@ -69,12 +68,12 @@ class Background:
     and its reports."""
 
     def __init__(
-        self, clock: Callable[[], float], begin: Callable[[Run], None], reloading: Reloading, answering: Answering
+        self, clock: Callable[[], float], begin: Callable[[Run], None], reloading: Reloading, reports: CarrierReports
     ) -> None:
         self._clock = clock
         self._begin = begin
         self._reloading = reloading
-        self._answering = answering
+        self._reports = reports
         self._open: dict[int, tuple[StatusReporter, list[asyncio.Task[None]]]] = {}
         self._runs = dict[int, Run]()
         self._closed = list[asyncio.Task[None]]()
@@ -84,15 +83,14 @@ class Background:
         job = run.job
         history = load_history(job.directory, self._clock())
         job.events = history.events
-        history.events.add(self._clock(), Kind.RUN, "resumed" if job.files.resumed else "begun")
+        history.events.add(self._clock(), Kind.RUN, "resumed" if job.files.resumed else "started")
         reporter = StatusReporter(job.files, history, self._clock, None, None, self._interval)
         self._runs[number] = run
         self._begin(run)
         perform = performing(lambda: run, history.events, self._clock, self._reloading.reload)
         beside = (reporter.keep(run), obey(Inbox(job.directory, job.disk), perform))
         self._open[number] = (reporter, [asyncio.create_task(each) for each in beside])
-        view = RunView(lambda: run, perform, self._reloading.settings, self._clock)
-        self._answering.opened(number, run, view, lambda: reporter.latest)
+        self._reports.opened(number, run, lambda: reporter.latest)
 
     def _interval(self) -> float:
         return told_every(len(self._open))
@@ -108,7 +106,7 @@ class Background:
         self._closed += tasks
         stats = run.stats()
         reporter.end(stats)
-        self._answering.closing(number, stats)
+        self._reports.closing(number, stats)
         reporter.take_away()
 
     async def end(self) -> None:
@@ -152,11 +150,11 @@ async def _work(
     clock, fetcher = shared.clock, shared.fetcher
     settings = replace(settings, crawl=replace(settings.crawl, concurrency=shared.slots.number))
     reloading = Reloading(settings, options.reread, _NO_RELOAD, _merged)
-    answering = Answering(carrier, directory, crawl, clock)
-    runs = Background(clock, options.begin, reloading, answering)
+    reports = CarrierReports(carrier, directory, crawl, clock)
+    runs = Background(clock, options.begin, reloading, reports)
 
     def begun(member: Member) -> None:
-        reloading.parts = Parts(fetcher, member.change, answering.change)
+        reloading.parts = Parts(fetcher, member.change)
         options.begun(member)
 
     with (
@@ -184,14 +182,14 @@ async def _work(
                 stored=stored,
             )
             try:
-                async with background(answering.keep()):
+                async with background(reports.keep()):
                     return await run_member(whole, carrier, settings, member, begun)
             except TakenOverError:
                 if stored is not None:
                     stored.left_all(directory)
                 raise
             finally:
-                await answering.end()
+                await reports.end()
                 await runs.end()
 
 

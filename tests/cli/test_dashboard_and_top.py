@@ -90,7 +90,7 @@ def test_where_there_is_no_terminal_top_prints_once(made: Stopped) -> None:
     assert "\x1b" not in ran.out
     assert "URLs pending: the limit of 20 pages was reached" in ran.out
     assert made.site.hosts[0] in ran.out
-    assert "begun" in ran.out
+    assert "started" in ran.out
 
 
 @pytest.mark.parametrize("key", [b"q", b"\x03"], ids=["q", "ctrl-c"])

@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import signal
+import subprocess
 import sys
 import tomllib
 from collections import Counter
@@ -280,6 +281,25 @@ async def test_answers_have_the_names_of_arguments_and_refuse_what_is_not_a_url(
             for wrong in ("nope", "", "file:///etc/hostname"):
                 for tool in ("read", "explain"):
                     await asking.refused(tool, name=state["name"], url=wrong)
+
+
+def test_half_of_a_surrogate_pair_is_answered(crawls: Path) -> None:
+    known = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
+    calls = [
+        {"id": 1, "method": "initialize", "params": known},
+        {"method": "notifications/initialized"},
+        {"id": 2, "method": "tools/call", "params": {"name": "status", "arguments": {"name": "\ud800"}}},
+    ]
+    lines = "".join(json.dumps({"jsonrpc": "2.0", **call}) + "\n" for call in calls)
+    command = [sys.executable, "-m", "crawler", "mcp", "--dir", str(crawls)]
+    with subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as server:
+        assert server.stdin
+        assert server.stdout
+        server.stdin.write(lines)
+        server.stdin.flush()
+        answers = [json.loads(server.stdout.readline()) for _ in range(2)]
+        server.stdin.close()
+    assert (answers[1]["id"], answers[1]["result"]["isError"], server.returncode) == (2, True, 0)
 
 
 @pytest.mark.parametrize("names", [("a", "a"), ("a", "b")])

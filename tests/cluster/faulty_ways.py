@@ -13,9 +13,10 @@ from typing import Any, TypeVar
 
 from crawler.base.carrier.memory_carrier import MemoryCarrier
 from crawler.base.carrier.verbs import START, CarrierError, Entry, Order, Position, StaleEpochError
-from crawler.web.fetch import Failure, FailureKind, Response, SimulatedWeb, fence
+from crawler.web.fetch import Failure, FailureKind, Response, fence
 from tests.cluster.members import Line
 from tests.cluster.witness import Fate, Request, Witness
+from tests.simulated_web import SimulatedWeb
 
 T = TypeVar("T")
 Said = tuple[str, Mapping[str, bytes]]  # of a name

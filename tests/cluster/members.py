@@ -32,8 +32,6 @@ from crawler.job.bucket.restoration import restore
 from crawler.job.directory import STORE
 from crawler.job.platform import Platform
 from crawler.job.store.rocks import PartitionStore
-from crawler.web.fetch import SimulatedWeb
-from crawler.web.fetch.simulated import Answer, Answers
 from tests.chance import CHANCE
 from tests.driving import Unwatched
 from tests.durability.power import Inline
@@ -42,6 +40,7 @@ from tests.faulty_store import FaultyStore
 from tests.holdings import LosingHoldings
 from tests.jobs import rows
 from tests.laboratory import START, Asked, VirtualLoop
+from tests.simulated_web import Answer, Answers, SimulatedWeb
 
 T = TypeVar("T")
 

@@ -34,7 +34,6 @@ from crawler.inspect.host_states import HostStates
 from crawler.job.directory import PAGES
 from crawler.job.partition.placement import Placement
 from crawler.job.store.rocks import PartitionStore
-from crawler.web.fetch.simulated import Answer
 from tests.chance import CHANCE, NO_TEST
 from tests.cluster.faulty_ways import FaultyLine, FaultyWeb, Trouble, Way
 from tests.cluster.members import SECRET, SETTINGS, Bucket, Crawling, Line, Mortal, Working, with_delay
@@ -43,6 +42,7 @@ from tests.cluster.witness import Witness
 from tests.faulty_store import FaultyStore
 from tests.holdings import LosingHoldings
 from tests.jobs import rows
+from tests.simulated_web import Answer
 
 MEMBERS = 3
 FAULTS = 60.0  # seconds with faults; then none come any more
@@ -359,14 +359,20 @@ class Ordeal:
         return True
 
     async def _burn(self, members: list[Working], at: int) -> bool:
-        """A machine loses its disk, or all do."""
+        """A machine loses its disk, or all do; often after some seconds under an epoch that the store does not know."""
         burning = range(MEMBERS) if self.chance.random() < 0.2 else [at]
+        is_unstored = self.chance.random() < 0.5
+        if is_unstored:
+            for each in burning:
+                self._keep_from_store(members[each], 15.0)
+            self.crawling.holdings.forget()
+            await asyncio.sleep(self.chance.uniform(1.0, 15.0))
         for each in burning:
             self.crawling.loop.go_on(members[each].line)
             if not members[each].task.done():
                 await members[each].kill()
             shutil.rmtree(members[each].crawl.directory)
-        if len(burning) > 1 and self.chance.random() < 0.5:
+        if (len(burning) > 1 or is_unstored) and self.chance.random() < 0.5:
             self.crawling.holdings.forget()
         for each in burning:
             self.machines += 1
@@ -376,12 +382,15 @@ class Ordeal:
 
     async def _lose_store(self, members: list[Working], at: int) -> bool:
         """A machine does not reach the store for a while."""
-        door = members[at].door
-        if door is None:
+        if not self.has_machines:
             return False
-        door.is_away = True
-        asyncio.get_running_loop().call_later(self.chance.uniform(1.0, 60.0), setattr, door, "is_away", False)
+        self._keep_from_store(members[at], self.chance.uniform(1.0, 60.0))
         return True
+
+    def _keep_from_store(self, working: Working, seconds: float) -> None:
+        assert working.door is not None
+        working.door.is_away = True
+        asyncio.get_running_loop().call_later(seconds, setattr, working.door, "is_away", False)
 
     async def _stop(self, members: list[Working], at: int) -> bool:
         if members[at].task.done():

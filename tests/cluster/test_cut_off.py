@@ -12,10 +12,10 @@ from msgspec.structs import replace
 
 from crawler.cluster.seats import Seated
 from crawler.cluster.step_aside import StepAside
-from crawler.web.fetch import Failure, FailureKind, Response, SimulatedWeb
-from crawler.web.fetch.simulated import Answers
+from crawler.web.fetch import Failure, FailureKind, Response
 from tests.cluster.members import SETTINGS, Asked, Crawling, Line, Working, with_delay
 from tests.cluster.test_members import assert_complete, to_the_end, until
+from tests.simulated_web import Answers, SimulatedWeb
 
 PARTITIONS = 4
 

@@ -11,9 +11,9 @@ from msgspec.structs import replace
 
 from crawler.base.settings.parts import Settings
 from crawler.engine.lifecycle import Stop
-from crawler.web.fetch.simulated import Answer
 from tests.cluster.members import SETTINGS, Crawling, Working, with_delay
 from tests.cluster.test_members import to_the_end, until_asked
+from tests.simulated_web import Answer
 
 HOSTS, EACH = 10, 12
 

@@ -10,9 +10,9 @@ import pytest
 from msgspec.structs import replace
 
 from crawler.base.settings.parts import Settings
-from crawler.web.fetch.simulated import Answer
 from tests.cluster.members import SETTINGS, Crawling, with_delay
 from tests.cluster.test_members import to_the_end, until_asked
+from tests.simulated_web import Answer
 
 RATE = 20.0
 

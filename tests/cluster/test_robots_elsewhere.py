@@ -10,9 +10,9 @@ from msgspec.structs import replace
 
 from crawler.base.settings.parts import RobotsSettings
 from crawler.engine.lifecycle import Stop
-from crawler.web.fetch.simulated import Answers, page, redirect
 from tests.cluster.members import SETTINGS, Crawling
 from tests.cluster.test_members import to_the_end, until_asked
+from tests.simulated_web import Answers, page, redirect
 
 RULES = "User-agent: *\nDisallow: /private\n"
 HOSTS = [f"h{number}.test" for number in range(6)]

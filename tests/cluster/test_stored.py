@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from crawler.engine.lifecycle import Stop
-from tests.cluster.members import Bucket, Crawling, Working, chain
+from crawler.job.bucket.layout import is_at_work
+from tests.cluster.members import Bucket, Crawling, Door, Working, chain, with_delay
 
 PARTITIONS = 4
 
@@ -111,6 +112,26 @@ def test_a_machine_that_sleeps_while_another_takes_over_does_nothing_when_it_wak
 
     crawl.live(test)
     check(crawl, again=6)
+
+
+def test_a_crawl_that_waits_for_its_hosts_is_at_work_until_its_machine_burns(tmp_path: Path) -> None:
+    crawl = crawling(tmp_path, hosts=2)
+    crawl.settings = with_delay(crawl.settings, 200.0)
+
+    async def test(crawl: Crawling) -> None:
+        a = crawl.begin("a", home="a")
+        await until(lambda: len(crawl.asked) == 2)
+        assert a.door is not None
+        owned, now = list(a.member.runs), asyncio.get_running_loop().time
+        for _ in range(15):
+            await asyncio.sleep(10.0)
+            assert all(is_at_work(a.door, number, now()) for number in owned)
+        assert len(list(a.door.list("alive/"))) == 1
+        await a.kill()
+        await asyncio.sleep(31.0)
+        assert not any(is_at_work(Door(a.door.bucket), number, now()) for number in owned)
+
+    crawl.live(test)
 
 
 def test_a_store_that_is_away_for_a_minute_costs_nothing(tmp_path: Path) -> None:

@@ -34,13 +34,13 @@ from crawler.engine.run import Run
 from crawler.job.job import Job
 from crawler.job.platform import Platform
 from crawler.url.urls.canonicaliser import Canonicaliser
-from crawler.web.fetch import RawExchange, Response, SimulatedWeb
-from crawler.web.fetch.simulated import page, redirect
+from crawler.web.fetch import RawExchange, Response
 from tests.chance import CHANCE
 from tests.driving import Driven
 from tests.faulty_disk import FaultyDisk, PowerCutError
 from tests.faulty_store import FaultyStore
 from tests.outputs import bodies_of, edges_of, records
+from tests.simulated_web import SimulatedWeb, page, redirect
 from tests.virtual import run_virtually
 
 NEVER = 1e9

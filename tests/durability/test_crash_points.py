@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from crawler.base.disk.failpoints import CRAWL_POINTS, VARIABLE
+from crawler.base.disk import CRASH_AT
+from tests.crash_points import CRAWL_POINTS
 from tests.jobs import verify
 from tests.outputs import bodies_of, edges_of, records
 from tests.program import crawler
@@ -60,7 +61,7 @@ def crawl(directory: Path, site: Site, at: str = "", config: str = CONFIG) -> in
     (directory / "seeds.txt").write_text(site.url("/") + "\n")
     (directory / "crash.toml").write_text(config)
     words = (directory / "seeds.txt", "--job", directory / "job", "--config", directory / "crash.toml")
-    ran = crawler(*words, "--allow-private", "--quiet", env={VARIABLE: at})
+    ran = crawler(*words, "--allow-private", "--quiet", env={CRASH_AT: at})
     assert "Traceback" not in ran.err
     return ran.code
 

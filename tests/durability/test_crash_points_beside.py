@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from crawler.base.disk import POINTS, RealDisk
-from crawler.base.disk.failpoints import SIDE_POINTS, VARIABLE
+from crawler.base.disk import CRASH_AT, RealDisk
 from crawler.base.kv import Family
 from crawler.job.inbox import INBOX, Inbox
 from crawler.job.recovery import REPAIRING, stored_counters
+from tests.crash_points import POINTS, SIDE_POINTS
 from tests.jobs import PAGES, Stopped, flip, killed_job, repair, rows, store_of, verify
 from tests.program import crawler
 from tests.site import tree
@@ -24,7 +24,7 @@ SOURCE = Path(__file__).resolve().parents[2] / "crawler"
 
 
 def test_each_place_has_one_name_and_each_name_one_place() -> None:
-    text = "".join(path.read_text("utf-8") for path in SOURCE.rglob("*.py") if path.name != "failpoints.py")
+    text = "".join(path.read_text("utf-8") for path in SOURCE.rglob("*.py"))
     named = re.findall(r'(?:failpoint\(|replace_file\([^\n]*, )"([a-z.]+)"', text)
     assert Counter(named) == Counter(POINTS)
 
@@ -75,7 +75,7 @@ ADD: dict[str, Callable[[Path], bool]] = {
 @pytest.mark.parametrize("point", ADD)
 def test_urls_that_are_added(killed: Stopped, job: Path, point: str) -> None:
     url = killed.site.url("/extra")
-    ran = crawler("add", job, url, env={VARIABLE: point})
+    ran = crawler("add", job, url, env={CRASH_AT: point})
     assert ran.code == -signal.SIGKILL, f"{point} was not reached"
     assert ADD[point](job), "the place is where its name says"
     if point == "inbox.written":
@@ -129,7 +129,7 @@ def test_every_place_is_tried() -> None:
 @pytest.mark.parametrize("point", STATES)
 def test_a_repair(killed: Stopped, job: Path, point: str) -> None:
     damage(job)
-    ran = crawler("repair", job, env={VARIABLE: point})
+    ran = crawler("repair", job, env={CRASH_AT: point})
     assert ran.code == -signal.SIGKILL, f"{point} was not reached: {ran.out}{ran.err}"
     shutil.copytree(job, job.with_name("looked-at"))
     assert STATES[point](job.with_name("looked-at")), "the place is where its name says"

@@ -16,8 +16,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from crawler.base.disk import RealDisk
-from crawler.base.disk.files import ReadingDisk
+from crawler.base.disk import ReadingDisk, RealDisk
 from crawler.base.settings.parts import DurabilitySettings, Settings
 from crawler.engine.lifecycle import State, Stop
 from crawler.engine.run import Run
@@ -30,11 +29,11 @@ from crawler.job.records import Outcome, PageRecord
 from crawler.job.verdict import Draft
 from crawler.service.session import drive_and_checkpoint
 from crawler.url.urls.canonicaliser import Canonical
-from crawler.web.fetch import SimulatedWeb
 from tests.driving import Driven
 from tests.durability.power import SETTINGS
 from tests.faulty_disk import Fault, FaultyDisk
 from tests.faulty_store import FaultyStore
+from tests.simulated_web import SimulatedWeb
 from tests.site import tree
 
 SITE = {f"http://h.test{path}": html for path, html in tree(40).items()}

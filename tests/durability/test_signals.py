@@ -19,7 +19,8 @@ from typing import Any
 
 import pytest
 
-from crawler.base.disk.failpoints import CRAWL_POINTS, VARIABLE
+from crawler.base.disk import CRASH_AT
+from tests.crash_points import CRAWL_POINTS
 from tests.jobs import verify
 from tests.outputs import records
 from tests.program import PATIENCE, ROOT, Ran, crawler, running, wait_until
@@ -78,15 +79,15 @@ def goes_on(directory: Path, site: Site) -> None:
 
 
 def signalled_at(point: str, number: signal.Signals, directory: Path, site: Site) -> Ran:
-    return crawler(*words(directory, site), env={VARIABLE: f"{point}:1:{number.name}"})
+    return crawler(*words(directory, site), env={CRASH_AT: f"{point}:1:{number.name}"})
 
 
 @pytest.mark.parametrize(("point", "number"), list(zip(CRAWL_POINTS, itertools.cycle(SIGNALS), strict=False)))
 def test_a_signal_at_every_named_place(tmp_path: Path, site: Site, point: str, number: signal.Signals) -> None:
     if point == "resume.postponed":  # a page must have been read when the process died
-        assert crawler(*words(tmp_path, site), env={VARIABLE: "parsing:5"}).code == -signal.SIGKILL
+        assert crawler(*words(tmp_path, site), env={CRASH_AT: "parsing:5"}).code == -signal.SIGKILL
     elif point in ("pages.compressed", "pages.renamed"):  # of a file that a generation of an earlier run covers
-        assert crawler(*words(tmp_path, site), env={VARIABLE: "checkpoint.trimmed"}).code == -signal.SIGKILL
+        assert crawler(*words(tmp_path, site), env={CRASH_AT: "checkpoint.trimmed"}).code == -signal.SIGKILL
     elif point.startswith("resume."):
         assert crawler(*words(tmp_path, site), "--max-pages", "5").code == 0
     ran = signalled_at(point, number, tmp_path, site)
@@ -156,7 +157,7 @@ def test_ready_is_said_once_the_job_is_open_and_not_before(tmp_path: Path, site:
         assert crawler(*words(tmp_path, site), "--max-pages", "3").code == 0
         env = {"NOTIFY_SOCKET": str(tmp_path / "notify")}
         for point in ("resume.opened", "resume.requeued"):
-            assert crawler(*words(tmp_path, site), env={**env, VARIABLE: point}).code == -signal.SIGKILL
+            assert crawler(*words(tmp_path, site), env={**env, CRASH_AT: point}).code == -signal.SIGKILL
             with pytest.raises(BlockingIOError):
                 listening.recv(4_096)
         assert crawler(*words(tmp_path, site), env=env).code == 0

@@ -16,13 +16,13 @@ from crawler.engine.run import Run
 from crawler.engine.worker import Worker
 from crawler.job.job import Job
 from crawler.job.platform import Platform
-from crawler.web.fetch import Failure, Response, SimulatedWeb
-from crawler.web.fetch.simulated import Answer
+from crawler.web.fetch import Failure, Response
 from tests.driving import Unwatched
 from tests.durability.power import Inline
 from tests.jobs import rows
 from tests.laboratory import SETTINGS, START, VirtualLoop
 from tests.memory_store import MemoryStore
+from tests.simulated_web import Answer, SimulatedWeb
 
 T = TypeVar("T")
 

@@ -21,13 +21,13 @@ from crawler.cli import main
 from crawler.engine.lifecycle import Stop
 from crawler.job.job import Job
 from crawler.job.platform import Platform
-from crawler.web.fetch import RawExchange, Response, SimulatedWeb, Truncation
-from crawler.web.fetch.simulated import Answers, page, redirect
+from crawler.web.fetch import RawExchange, Response, Truncation
 from tests.driving import Driven
 from tests.durability.power import SETTINGS, Inline
 from tests.faulty_store import FaultyStore
 from tests.jobs import change, repair, verify
 from tests.outputs import files_of, records
+from tests.simulated_web import Answers, SimulatedWeb, page, redirect
 from tests.virtual import run_virtually
 from tests.web.archive.exchanges import bodies, fast_bodies
 
@@ -304,6 +304,6 @@ def test_a_damaged_payload_row_is_found_and_all_are_forgotten(stored: Crawl) -> 
     stored.run(linked(3))
     assert verify(stored.job).code == 0
     change(stored.job, Family.PAYLOADS, lambda found: (found[0][0], b"not a row"))
-    assert verify(stored.job).kinds == {"payload-damaged"}
+    assert verify(stored.job).kinds == {"row-damaged"}
     assert repair(stored.job).code == 0
     assert verify(stored.job).code == 0

@@ -22,9 +22,9 @@ from crawler.service.api import Api
 from crawler.service.file_source import JobSource
 from crawler.service.source import SourceView
 from crawler.web.fetch import Response
-from crawler.web.fetch.simulated import Answers, page, redirect
 from tests.engine.test_recrawl import START, crawl, settings
 from tests.jobs import repair, rows, verify
+from tests.simulated_web import Answers, page, redirect
 from tests.site import linked
 from tests.virtual import run_virtually
 

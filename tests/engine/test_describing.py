@@ -14,8 +14,8 @@ from multidict import CIMultiDict
 from crawler.base.settings.parts import OUTPUT_FIELDS, OutputSettings
 from crawler.engine.lifecycle import Stop
 from crawler.web.fetch import Response
-from crawler.web.fetch.simulated import Answers
 from tests.laboratory import SETTINGS, Laboratory
+from tests.simulated_web import Answers
 
 A = "http://a.test/"
 PAGE = """<html lang=de><title> Über

@@ -11,9 +11,9 @@ from msgspec.structs import replace
 from crawler.base.settings.parts import LinkSettings, ScopeSettings, Settings
 from crawler.job.recovery import stored_counters
 from crawler.web.fetch import Response
-from crawler.web.fetch.simulated import redirect
 from tests.jobs import findings
 from tests.laboratory import SETTINGS, Laboratory, links
+from tests.simulated_web import redirect
 
 HOME, CDN = "http://a.test/", "http://cdn.test/"
 IMAGE = Response(200, {}, "image/png", None, None, None, None, 0.0, 10)

@@ -16,9 +16,9 @@ from crawler.engine.link_judge import Link
 from crawler.engine.page_handler import HandedPage
 from crawler.engine.run import Run
 from crawler.job.job import Job
-from crawler.web.fetch.simulated import Answer, redirect
 from tests.laboratory import SETTINGS, Laboratory
 from tests.outputs import edges_of
+from tests.simulated_web import Answer, redirect
 
 A = "http://a.test"
 

@@ -13,9 +13,9 @@ from crawler.base.settings.parts import LinkSettings, RobotsSettings, Settings
 from crawler.frontier.entry import Entry, decode_entry, encode_entry
 from crawler.job.recovery import stored_counters
 from crawler.web.fetch import Response
-from crawler.web.fetch.simulated import redirect
 from tests.jobs import findings
 from tests.laboratory import SETTINGS, Laboratory, links
+from tests.simulated_web import redirect
 
 HOME = "http://a.test/"
 OUT, FAR, FARTHER = "http://b.test/", "http://c.test/", "http://d.test/"

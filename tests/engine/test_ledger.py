@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from crawler.base.disk.failpoints import VARIABLE
+from crawler.base.disk import CRASH_AT
 from crawler.base.kv import Family
 from crawler.base.settings.load import SettingsError, settings_from
 from crawler.base.settings.parts import SeenSettings
@@ -88,7 +88,7 @@ def half_way(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, S
         for step in range(5, 15):
             directory = tmp_path_factory.mktemp("half-way")
             assert crawl(directory, site, *slow, "--max-pages", "1").code == 0
-            patch.setenv(VARIABLE, f"step.written:{step}")
+            patch.setenv(CRASH_AT, f"step.written:{step}")
             assert crawl(directory, site, *slow).code == -signal.SIGKILL
             patch.undo()
             with store_of(directory / "job") as store:
@@ -118,12 +118,12 @@ def counted(value: bytes) -> Callable[[Path], None]:
 
 
 DAMAGES: dict[str, tuple[Callable[[Path], None], str, int]] = {
-    "a doubted URL gone": (one_of(Family.LEDGER, None), "doubt-count", 1),
-    "a doubted URL unreadable": (one_of(Family.LEDGER, b"?"), "doubt-damaged", 1),
-    "a doubted URL in another's row": (moved, "doubt-damaged", 1),
-    "a digest gone": (one_of(Family.SEEN, None), "ledger-digests", 0),
-    "the counts wrong": (counted(LedgerCounts(3, 0, 0).encode()), "doubt-count", 0),
-    "the counts unreadable": (counted(b"?"), "ledger-counts-damaged", 0),
+    "a doubted URL gone": (one_of(Family.LEDGER, None), "count-differs", 1),
+    "a doubted URL unreadable": (one_of(Family.LEDGER, b"?"), "row-damaged", 1),
+    "a doubted URL in another's row": (moved, "row-damaged", 1),
+    "a digest gone": (one_of(Family.SEEN, None), "digests-differ", 0),
+    "the counts wrong": (counted(LedgerCounts(3, 0, 0).encode()), "count-differs", 0),
+    "the counts unreadable": (counted(b"?"), "row-damaged", 0),
 }
 
 

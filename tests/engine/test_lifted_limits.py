@@ -25,10 +25,10 @@ from crawler.job.left_out import ROWS
 from crawler.job.recovery import stored_counters
 from crawler.url.scope.bounds import Limit
 from crawler.web.fetch import Failure, FailureKind, Response
-from crawler.web.fetch.simulated import Answers, page
 from tests.jobs import change, findings, repair, verify
 from tests.laboratory import SETTINGS, Laboratory, links
 from tests.program import crawler
+from tests.simulated_web import Answers, page
 from tests.site import Site, tree
 from tests.traps import limit_traps
 
@@ -232,13 +232,13 @@ def test_verify_and_repair_know_the_border(tmp_path: Path) -> None:
         words = (tmp_path / "seeds.txt", "--job", job, "--allow-private", "--ignore-robots", "--delay", "0", "--quiet")
         assert crawler(*words, "--max-depth", "1").code == 0
         change(job, Family.LEFT_OUT, lambda found: (found[0][0], found[0][1][:-30]))
-        assert verify(job).kinds == {"left-out-damaged", "border-count"}
+        assert verify(job).kinds == {"row-damaged", "count-differs"}
         mended = repair(job)
         assert mended.code == 0
         assert mended.find("rows-removed", family="left_out", count=1)
         assert verify(job).code == 0
         change(job, Family.LEFT_OUT, lambda found: (found[0][0], None))
-        assert verify(job).kinds == {"border-count"}
+        assert verify(job).kinds == {"count-differs"}
         assert repair(job).code == 0
         assert verify(job).code == 0
         assert crawler(*words).code == 0

@@ -8,9 +8,9 @@ from typing import Any
 from msgspec.structs import replace
 
 from crawler.base.settings.parts import CrawlSettings, LinkSettings, OutputSettings, ScopeSettings
-from crawler.web.fetch.simulated import redirect
 from tests.laboratory import SETTINGS, Laboratory
 from tests.outputs import edges_of
+from tests.simulated_web import redirect
 
 A, B = "http://a.test", "http://b.test"
 KEEPING = replace(SETTINGS, output=OutputSettings(("links",)), crawl=CrawlSettings(scope="host", max_depth=2))

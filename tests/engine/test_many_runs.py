@@ -55,7 +55,7 @@ def test_runs_come_and_go_while_the_worker_drives(fleet: Fleet) -> None:
         await until(lambda: b.job.counters.pages_fetched == 3)
         await worker.remove(a)
         assert (a.life.state, a.life.reason) == (State.STOPPED, Stop.INTERRUPTED)
-        assert not a.under_way, "what was in flight was finished"
+        assert not a.visitor.under_way, "what was in flight was finished"
         left = a.job.counters.pending
         assert left == PAGES - a.job.counters.pages_fetched > 0
         fleet.close("a")
@@ -78,7 +78,7 @@ def test_what_is_in_flight_when_a_run_is_removed_gets_its_grace_and_no_more(flee
 
     async def test(worker: Worker) -> float:
         run = fleet.begin(worker, "a", "http://a.test/")
-        await until(lambda: bool(run.under_way))
+        await until(lambda: bool(run.visitor.under_way))
         began = fleet.clock()
         await worker.remove(run)
         assert run.job.counters.pending == 1
@@ -91,12 +91,12 @@ def test_nothing_is_written_to_a_job_that_was_broken_off(fleet: Fleet) -> None:
     async def test(worker: Worker) -> None:
         a = fleet.begin(worker, "a", "http://a.test/")
         b = fleet.begin(worker, "b", "http://b.test/")
-        await until(lambda: a.job.counters.pages_fetched == 2 and bool(a.under_way))
+        await until(lambda: a.job.counters.pages_fetched == 2 and bool(a.visitor.under_way))
         began = fleet.clock()
         await worker.break_off(a)
         assert fleet.clock() == began, "nobody waits for what is in flight"
         assert (a.life.state, a.life.reason) == (State.STOPPED, None)
-        assert not a.under_way
+        assert not a.visitor.under_way
         commits, stored, files = a.job.writer.commits, contents(fleet.stores["a"]), tree(a.job.directory)
         asked = [href for href in fleet.asked if "//a." in href]
         await worker.until_over(b)
@@ -201,7 +201,7 @@ def test_a_url_whose_request_was_not_sent_is_asked_for_later(fleet: Fleet) -> No
         await until(lambda: not ours)
         await asyncio.sleep(100.0)
         assert run.job.counters.pending > 0
-        assert not run.under_way
+        assert not run.visitor.under_way
         assert run.job.counters.retries == 0
         ours = True
         run.wake()

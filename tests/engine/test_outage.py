@@ -21,8 +21,8 @@ from crawler.engine.run import Run
 from crawler.frontier.host import NO_FAILURES, decode_host
 from crawler.job.job import Job
 from crawler.web.fetch import Failure, FailureKind
-from crawler.web.fetch.simulated import Answer
 from tests.laboratory import SETTINGS, START, Laboratory, links
+from tests.simulated_web import Answer
 
 UNREACHABLE = Failure(FailureKind.UNREACHABLE, "Network is unreachable", 0.0)
 MINUTES = 600.0  # a second of virtual time costs some milliseconds: most outages here are shorter

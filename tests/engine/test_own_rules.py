@@ -14,10 +14,10 @@ from crawler.base.settings.parts import FetchSettings, RobotsSettings
 from crawler.engine.lifecycle import Stop
 from crawler.url.refusal.forbidden_targets import Permits, refusal_of_address
 from crawler.web.fetch import Failure
-from crawler.web.fetch.simulated import redirect
 from tests.jobs import rows, verify
 from tests.laboratory import SETTINGS, Laboratory, links
 from tests.program import crawler
+from tests.simulated_web import redirect
 from tests.site import Site, linked
 
 WITH_ROBOTS = replace(SETTINGS, robots=RobotsSettings())

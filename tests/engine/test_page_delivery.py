@@ -15,11 +15,11 @@ from crawler.engine.run import Run
 from crawler.job.job import Job
 from crawler.job.platform import Platform
 from crawler.job.records import PageRecord
-from crawler.web.fetch import SimulatedWeb
 from tests.driving import Driven
 from tests.durability.power import Inline
 from tests.jobs import rows
 from tests.memory_store import MemoryStore
+from tests.simulated_web import SimulatedWeb
 from tests.site import linked
 from tests.virtual import run_virtually
 

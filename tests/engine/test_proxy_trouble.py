@@ -16,8 +16,8 @@ from crawler.engine.run import Run
 from crawler.job.job import Job
 from crawler.service.run_view import crawl_now
 from crawler.web.fetch import Failure, FailureKind, Response
-from crawler.web.fetch.simulated import Answer
 from tests.laboratory import SETTINGS, START, Laboratory, links
+from tests.simulated_web import Answer
 
 SEED = "http://a.test/"
 DEAD = Failure(FailureKind.PROXY, "http://proxy.test:3128: Connection refused", 0.0)

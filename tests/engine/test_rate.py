@@ -17,8 +17,8 @@ from crawler.engine.rate import Rate
 from crawler.engine.run import Run
 from crawler.job.job import Job
 from crawler.web.fetch import Failure, FailureKind, Response
-from crawler.web.fetch.simulated import redirect
 from tests.laboratory import SETTINGS, Asked, Laboratory, links
+from tests.simulated_web import redirect
 from tests.virtual import run_virtually
 
 POLL = 0.02  # seconds that the throttler may be late, at each period

@@ -15,8 +15,8 @@ from crawler.base.settings.parts import RobotsSettings
 from crawler.frontier.traps import copies
 from crawler.job.records import decode_counters
 from crawler.web.fetch import Response
-from crawler.web.fetch.simulated import page
 from tests.laboratory import Laboratory, links
+from tests.simulated_web import page
 
 ODD = "http://odd.test/"
 INNOCENT = [f"http://innocent.test/{number}" for number in range(5)]

@@ -33,14 +33,14 @@ from crawler.job.metrics.catalogue import Counters
 from crawler.job.platform import Platform
 from crawler.job.records import decode_counters
 from crawler.job.store.rocks import RocksStore
-from crawler.web.fetch import Failure, FailureKind, Response, SimulatedWeb
-from crawler.web.fetch.simulated import Answers, page, redirect
+from crawler.web.fetch import Failure, FailureKind, Response
 from tests.driving import Driven
 from tests.durability.power import NEVER, Inline
 from tests.faulty_disk import FaultyDisk, PowerCutError
 from tests.faulty_store import FaultyStore
 from tests.jobs import change, explain, findings, repair, rows, store_of, verify
 from tests.program import crawler, running, wait_until
+from tests.simulated_web import Answers, SimulatedWeb, page, redirect
 from tests.site import Site, linked, tree
 from tests.virtual import run_virtually
 
@@ -334,12 +334,12 @@ def test_damage_is_named_and_repaired(tmp_path: Path) -> None:
         assert (job / "pages.jsonl").read_bytes() == records
 
     change(job, Family.DUE, lambda found: (found[0][0], None))
-    mended("page-not-due")
+    mended("schedule-differs")
     change(job, Family.PAGES, lambda found: (found[2][0], found[2][1][:20]))
-    mended("page-damaged")
+    mended("row-damaged")
     change(job, Family.META, lambda _: (b"counters", None))
     mended("generation-ahead")
     change(job, Family.DUE, lambda found: (bytes(7) + found[0][0][7:], b""))
-    mended("due-unknown")
+    mended("schedule-differs")
     assert run_virtually(crawl(job, web, asked, settings(60.0))).pages_fetched > len(records.splitlines()), "it goes on"
     assert verify(job).code == 0

@@ -27,12 +27,12 @@ from crawler.engine.lifecycle import Stop
 from crawler.engine.rendering import renderer
 from crawler.web.browser.rendered import Answer, Ask, Budget, Kind, NotRendered, Refusal, Refused, Rendered, SubRequest
 from crawler.web.fetch import Response
-from crawler.web.fetch.simulated import page as simulated_page
 from tests.engine.test_archiving import on_the_wire
 from tests.jobs import rows
 from tests.laboratory import SETTINGS, Laboratory, links
 from tests.needs import need
 from tests.program import crawler, running, wait_until
+from tests.simulated_web import page as simulated_page
 from tests.site import Site, linked
 
 ENGINE = "headless-shell 1.2"
@@ -76,7 +76,7 @@ def page(html: bytes, url: str, **more: Any) -> Rendered:
 def laboratory(
     directory: Path, pages: dict[str, Any], browser: MadeUp, monkeypatch: pytest.MonkeyPatch, **parts: Any
 ) -> Laboratory:
-    monkeypatch.setattr(renderer, "browser_of", lambda settings, directory: browser)
+    monkeypatch.setattr(renderer, "browsers_of", lambda settings, directory: [browser])
     settings = replace(SETTINGS, browser=BrowserSettings(when="always"), **parts)
     return Laboratory(directory, pages, settings)
 
@@ -107,9 +107,13 @@ GONE, NONE = NotRendered("it crashed", ENGINE, died=True), NotRendered("no brows
         (LATE, EMPTY, EMPTY), (GONE, WHOLE, WHOLE), (GONE, NONE, GONE), (NONE, GONE, GONE),
     ],
 )  # fmt: skip
-async def test_what_an_engine_does_not_render_goes_to_the_next(first: Any, other: Any, shown: Any) -> None:
-    both = renderer.WithNext(MadeUp({AT: first}), MadeUp({AT: other}))
-    assert await both.render(AT, Answer(200, (), SHELL.encode()), lambda _: asyncio.sleep(0, NONE), Budget()) == shown
+async def test_what_an_engine_does_not_render_goes_to_the_next(
+    first: Any, other: Any, shown: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    both = [MadeUp({AT: first}), MadeUp({AT: other})]
+    monkeypatch.setattr(renderer, "browsers_of", lambda *_: both)
+    raw, own = Answer(200, (), SHELL.encode()), renderer.Renderer(SETTINGS)
+    assert await own.render(AT, raw, lambda _: asyncio.sleep(0, NONE), Budget()) == shown
 
 
 @pytest.mark.parametrize(
@@ -278,7 +282,7 @@ async def test_an_audit_goes_before_the_pages_that_wait_and_one_that_leaves_lets
             await free.wait()
             return page(b"", url)
 
-    monkeypatch.setattr(renderer, "browser_of", lambda settings, directory: Held())
+    monkeypatch.setattr(renderer, "browsers_of", lambda settings, directory: [Held()])
     line = renderer.Renderer(replace(SETTINGS, browser=BrowserSettings(tabs=1)))
 
     async def ask(request: SubRequest) -> Answer | Refused:

@@ -13,9 +13,9 @@ from msgspec.structs import replace
 from crawler.base.settings.parts import PolitenessSettings, RobotsSettings
 from crawler.engine.lifecycle import Stop
 from crawler.web.fetch import Response
-from crawler.web.fetch.simulated import redirect
 from tests.examples import TIMES
 from tests.laboratory import SETTINGS, Laboratory, apart, links
+from tests.simulated_web import redirect
 
 WITH_ROBOTS = replace(SETTINGS, robots=RobotsSettings())
 A, B = "http://a.test/", "http://b.test/"

@@ -14,8 +14,8 @@ from crawler.base.settings.parts import PolitenessSettings, RobotsSettings
 from crawler.engine.lifecycle import Stop
 from crawler.web.fetch import Failure, FailureKind, Response, robots_answers
 from crawler.web.fetch.robots_answers import GoodCopy, RobotsCache, encode_robots
-from crawler.web.fetch.simulated import page
 from tests.laboratory import SETTINGS, Laboratory, links
+from tests.simulated_web import page
 
 A = "http://a.test/"
 ROBOTS = f"{A}robots.txt"

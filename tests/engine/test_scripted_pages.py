@@ -10,10 +10,10 @@ from crawler.base.kv import Family
 from crawler.frontier.host import pages_of
 from crawler.frontier.host_status import ScriptedHosts
 from crawler.job.metrics.pooled_stats import Part, pool
-from crawler.web.fetch.simulated import page
 from tests.job.metrics.test_pooled_stats import whole
 from tests.jobs import rows
 from tests.laboratory import Laboratory, links
+from tests.simulated_web import page
 
 SHELL = "<title>shop</title><div id=root></div><script type=module src=/app.js></script>"
 

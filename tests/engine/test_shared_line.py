@@ -13,9 +13,9 @@ from crawler.engine.lifecycle import PausedBy, Stop
 from crawler.engine.run import Run
 from crawler.engine.worker import Worker
 from crawler.web.fetch import Failure, FailureKind
-from crawler.web.fetch.simulated import Answer
 from tests.engine.fleet import Fleet, contents, until
 from tests.laboratory import SETTINGS, links
+from tests.simulated_web import Answer
 
 REFUSED = Failure(FailureKind.UNREACHABLE, "Network is unreachable", 0.0)
 PAGES = 30

@@ -18,10 +18,10 @@ from crawler.frontier.page import unpack_page
 from crawler.frontier.sitemap_dates import LEAST, Trust, trust_key, unpack_trust
 from crawler.job.records import decode_counters
 from crawler.web.fetch import Response
-from crawler.web.fetch.simulated import Answer, page
 from tests.faulty_disk import PowerCutError
 from tests.jobs import findings
 from tests.laboratory import SETTINGS, START, Laboratory, links
+from tests.simulated_web import Answer, page
 
 HOST = "http://h.test"
 PAGES = 8

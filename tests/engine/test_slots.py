@@ -11,8 +11,8 @@ from msgspec.structs import replace
 from crawler.engine.lifecycle import Stop
 from crawler.engine.slots import LEND_AFTER
 from crawler.web.fetch import Response
-from crawler.web.fetch.simulated import page
 from tests.laboratory import SETTINGS, START, Laboratory, links
+from tests.simulated_web import page
 
 SLOTS = SETTINGS.crawl.concurrency
 PAGES = 40

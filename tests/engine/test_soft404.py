@@ -13,8 +13,8 @@ from msgspec.structs import replace
 from crawler.base.settings.parts import RobotsSettings, TrapSettings
 from crawler.engine.lifecycle import Stop
 from crawler.job.recovery import stored_counters
-from crawler.web.fetch.simulated import page, redirect
 from tests.laboratory import Laboratory, links
+from tests.simulated_web import page, redirect
 from tests.traps import limit_traps
 
 HOME = "http://a.test/"

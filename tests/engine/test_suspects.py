@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from crawler.base.disk.failpoints import VARIABLE
+from crawler.base.disk import CRASH_AT
 from crawler.job.parsing_notes import PARSING, read_notes
 from tests.jobs import verify
 from tests.program import crawler
@@ -24,7 +24,7 @@ PAGES = {"/": linked(PATHS), **dict.fromkeys(PATHS[1:], "<p>x")}
 def crawl(directory: Path, *sites: Site, at: str = "") -> int:
     (directory / "seeds.txt").write_text("".join(site.url("/") + "\n" for site in sites))
     words = (directory / "seeds.txt", "--job", directory / "job", "--delay", "0", "--concurrency", "1")
-    ran = crawler(*words, "--allow-private", "--quiet", env={VARIABLE: at})
+    ran = crawler(*words, "--allow-private", "--quiet", env={CRASH_AT: at})
     assert "Traceback" not in ran.err
     return ran.code
 

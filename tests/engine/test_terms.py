@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from crawler.base.settings.parts import PolitenessSettings, PurposeSettings, RobotsSettings, Settings
 from crawler.engine.lifecycle import Stop
+from crawler.engine.robots_visit import LICENSES_MOST
 from crawler.web.fetch import Failure, FailureKind
 from tests.engine.test_directives import answer
 from tests.laboratory import SETTINGS, Laboratory, apart, links
@@ -114,3 +115,58 @@ def test_a_redirect_is_followed(tmp_path: Path, status: int) -> None:
     lab = crawled(tmp_path, {A + TDM: moved, f"{A}tdm.json": RESERVED})
     assert asked(lab)[:3] == ["robots.txt", TDM, "tdm.json"]
     assert outcomes(lab)["c"] == "excluded"
+
+
+RSL = 'rel="license"; type="application/rsl+xml"'
+ELEMENT = '<link rel="license" type="application/rsl+xml" href="{}">'
+FREE = LICENSE.replace("prohibits", "permits")
+NO_C = answer("c" + ELEMENT.format("/l.xml"))
+
+
+@pytest.mark.parametrize(
+    ("pages", "refused"),
+    [
+        ({f"{A}c": NO_C, f"{A}l.xml": answer(LICENSE)}, True),
+        ({f"{A}c": answer("c", ("Link", f"</l.xml>; {RSL}")), f"{A}l.xml": answer(LICENSE)}, True),
+        ({f"{A}c": answer(None, ("Link", f"</l.xml>; {RSL}"), kind="image/png"), f"{A}l.xml": answer(LICENSE)}, True),
+        ({f"{A}c": NO_C, f"{A}l.xml": answer(FREE)}, False),
+        ({f"{A}c": NO_C, f"{A}l.xml": answer(LICENSE.replace('"/c"', '"/d"'))}, False),
+        ({f"{A}c": NO_C, f"{A}l.xml": answer("", status=404)}, False),
+        (
+            {f"{A}c": NO_C, f"{A}l.xml": answer(FREE), A + TDM: answer('[{"location": "/c", "tdm-reservation": 1}]')},
+            True,
+        ),
+        ({f"{A}c": answer("c" + ELEMENT.format("http://l.test/l.xml")), "http://l.test/l.xml": answer(LICENSE)}, True),
+    ],
+)
+def test_a_license_of_a_page_holds_for_that_page(tmp_path: Path, pages: dict[str, Any], refused: bool) -> None:
+    lab = crawled(tmp_path, pages)
+    assert outcomes(lab) == {"": "fetched", "open/b": "fetched", "c": "excluded" if refused else "fetched"}
+    assert (asked(lab).count("c"), sum(each.endswith("l.xml") for each in asked(lab))) == (2, 1)
+
+
+def test_a_license_that_many_pages_name_is_asked_for_once(tmp_path: Path) -> None:
+    paths = [f"{A}{number}" for number in range(9)]
+    named = dict.fromkeys(paths, answer(ELEMENT.format("/l.xml")))
+    lab = crawled(tmp_path, {A: links(paths), **named, f"{A}l.xml": answer(LICENSE.replace('"/c"', '"/*7"'))})
+    assert asked(lab).count("l.xml") == 1
+    assert [path for path, outcome in outcomes(lab).items() if outcome == "excluded"] == ["7"]
+
+
+def test_licenses_of_pages_are_read_with_a_purpose_up_to_a_limit_and_where_robots_txt_allows(tmp_path: Path) -> None:
+    own = {f"{A}{number}": answer(ELEMENT.format(f"/l/{number}.xml")) for number in range(LICENSES_MOST + 4)}
+    rules = {f"{A}l/{number}.xml": answer(LICENSE.replace('"/c"', '"/"')) for number in range(LICENSES_MOST + 4)}
+    closed = answer("User-agent: *\nDisallow: /l/", kind="text/plain")
+    settings = replace(OBEYED, purpose=PurposeSettings())
+    for number, (more, using, most) in enumerate(
+        [({}, OBEYED, LICENSES_MOST), ({f"{A}robots.txt": closed}, OBEYED, 0), ({}, settings, 0)]
+    ):
+        (tmp_path / str(number)).mkdir()
+        lab = crawled(tmp_path / str(number), {A: links(list(own)), **own, **rules, **more}, using)
+        assert sum(each.endswith(".xml") for each in asked(lab)) == most
+        assert list(outcomes(lab).values()).count("excluded") == most
+
+
+def test_the_policy_of_a_reservation_is_not_fetched(tmp_path: Path) -> None:
+    lab = crawled(tmp_path, {f"{A}c": answer("c", ("tdm-policy", "/p.json"))})
+    assert "p.json" not in asked(lab)

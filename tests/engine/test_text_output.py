@@ -27,11 +27,11 @@ from crawler.job.job import Job
 from crawler.job.records import Outcome, PageRecord, Part
 from crawler.job.verdict import Draft
 from crawler.web.extract.page_text import Extracted, Forms, NoText
-from crawler.web.fetch import RawExchange, Response, SimulatedWeb
-from crawler.web.fetch.simulated import page, redirect
+from crawler.web.fetch import RawExchange, Response
 from tests.faulty_disk import PowerCutError
 from tests.laboratory import SETTINGS, START, Laboratory, links
 from tests.outputs import parts_of
+from tests.simulated_web import SimulatedWeb, page, redirect
 
 A = "http://a.test"
 KEEPING = replace(SETTINGS, output=OutputSettings(("text",)))

@@ -10,10 +10,10 @@ from msgspec.structs import replace
 
 from crawler.job.recovery import stored_counters
 from crawler.web.fetch import Response
-from crawler.web.fetch.simulated import page, redirect
 from tests.frontier.traps.test_challenges import FORM, PAGES
 from tests.jobs import rows
 from tests.laboratory import Laboratory, links
+from tests.simulated_web import page, redirect
 
 BARRED = PAGES["challenge of Anubis"] + links(["/more"])
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from crawler.frontier.entry import Entry
 from crawler.frontier.frontier import Frontier
-from crawler.frontier.host import BackQueue, Failures, Host, Politeness, Tally
+from crawler.frontier.host import BackQueue, Failures, Growth, Host, Politeness, Tally
 from crawler.frontier.lease import Throttled
 from crawler.frontier.request_outcome import FailureClass, RequestOutcome
 
@@ -19,7 +19,8 @@ def made_host(name: str, **values: Any) -> Host:
         if key in Failures._fields:
             host.failures = host.failures._replace(**{key: value})
             continue
-        parts: tuple[BackQueue | Politeness | Tally | Host, ...] = (host.queue, host.politeness, host.tally, host)
+        parts: tuple[BackQueue | Politeness | Tally | Growth | Host, ...]
+        parts = (host.queue, host.politeness, host.tally, host.growth, host)
         setattr(next(part for part in parts if hasattr(part, key)), key, value)
     return host
 

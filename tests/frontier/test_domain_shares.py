@@ -44,7 +44,6 @@ def test_domains_have_turns_in_turn_and_their_hosts_in_order(hosts: list[tuple[i
         line.push(ranks[name])
         left[f"d{domain}"] += 1
     assert len(line) == len(hosts)
-    assert sorted(line) == sorted(ranks.values())
     order, had = turns_of(line, turns), Counter[str]()
     assert sorted(order) == sorted(ranks), "each has its turn"
     assert len(line) == 0

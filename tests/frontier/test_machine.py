@@ -223,14 +223,6 @@ class FrontierMachine(RuleBasedStateMachine):
             assert self.frontier.hosts_pending == sum(bool(site.urls) for site in self.sites.values())
 
     @invariant()
-    def no_host_is_overlooked(self) -> None:
-        if hasattr(self, "frontier"):
-            watchdog = self.frontier.watchdog
-            limits = watchdog.limits(self.now, serving=False)
-            for key, value in self.store.scan(Family.HOSTS, b""):
-                assert not watchdog.overlooks(host_name(key), value, limits)
-
-    @invariant()
     def records_agree_with_the_queues(self) -> None:
         firsts: dict[str, bytes] = {}
         sizes: dict[str, list[int]] = {}

@@ -53,7 +53,7 @@ def test_a_page_is_stored_and_read_back(page: Page) -> None:
 def test_any_bytes_are_a_page_or_a_page_error(data: bytes) -> None:
     for stored in (
         data,
-        b"\x01" + data,
+        b"\x92\x02" + data,
         pack_page(Page(Entry("http://h.test/", 0, revisit=True), 1, 0, 1.0, None, 2.0))[: len(data)],
     ):
         try:

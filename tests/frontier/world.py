@@ -27,7 +27,7 @@ from crawler.frontier.politeness import cut_retry_after
 from crawler.frontier.request_outcome import RequestOutcome
 from crawler.frontier.retries import longest_retry, retry_wait, tries_of
 from crawler.frontier.slot_share import LEAST
-from crawler.job.clock_step import move_times
+from crawler.job.clock_anchor import move_times
 from crawler.job.records import Outcome
 from crawler.job.verdict import Draft, Throttled
 from crawler.url.urls.domain import registrable_domain

@@ -135,7 +135,9 @@ def test_what_cannot_be_audited_is_said(crawled: Crawled, tmp_path: Path, capsys
     (tmp_path / "other.log").write_bytes(b"\x00\xff not a log\n" * 3)
     assert main(["audit", str(crawled.job), str(tmp_path / "other.log"), "--host", crawled.sites[0].hosts[0]]) == 2
     assert "--host" in capsys.readouterr().err
-    assert main(["audit", str(crawled.job), str(log), "--agent", "other"]) == 0
+    others = tmp_path / "others.log"
+    others.write_text(line(crawled.end, "/private/x", "other/1.0"))
+    assert main(["audit", str(crawled.job), str(others)]) == 0
     cut = tmp_path / "cut.gz"
     cut.write_bytes(gzip.compress(log.read_bytes())[:-20])
     assert main(["audit", str(crawled.job), str(cut)]) == 2

@@ -13,8 +13,7 @@ from typing import Any
 
 import pytest
 
-from crawler.base.disk import RealDisk
-from crawler.base.disk.failpoints import BACKUP_POINTS, VARIABLE
+from crawler.base.disk import CRASH_AT, RealDisk
 from crawler.base.kv import Family
 from crawler.inspect.crawl_backup import BackedUp, back_up, restore_crawl
 from crawler.inspect.integrity.repairer import find_all
@@ -28,6 +27,7 @@ from crawler.job.output.rotated_files import Size
 from crawler.job.records import body_name
 from crawler.job.snapshot import make_snapshot
 from crawler.url.urls.canonicaliser import Canonical
+from tests.crash_points import BACKUP_POINTS
 from tests.inspect.integrity.test_parts import URLS, body_of_page, carries_on, counted, finish, opened
 from tests.jobs import CHAIN, OPTIONS, PAGES, Stopped, killed_job, rows, stopped_job, store_of, verify
 from tests.outputs import bodies_of, files_of
@@ -144,7 +144,7 @@ def test_a_backup_that_is_killed_leaves_the_one_before(
         backed_up(job, to)
         with DurableFrontier(job, order="breadth") as frontier:
             frontier.add(killed.site.url("/nothing"))
-    ran = crawler("backup", job, to, env={VARIABLE: point})
+    ran = crawler("backup", job, to, env={CRASH_AT: point})
     assert ran.code == -signal.SIGKILL, f"{point} was not reached"
     if earlier or point == "backup.done":
         assert len(rows(restored(to, tmp_path / "earlier"))) == done
@@ -159,7 +159,7 @@ def test_a_backup_that_is_killed_leaves_the_one_before(
 def test_a_restoration_that_is_killed_can_be_run_again(killed: Stopped, job: Path, tmp_path: Path, point: str) -> None:
     to, elsewhere = tmp_path / "to", tmp_path / "elsewhere"
     backed_up(job, to)
-    assert crawler("restore", to, elsewhere, env={VARIABLE: point}).code == -signal.SIGKILL
+    assert crawler("restore", to, elsewhere, env={CRASH_AT: point}).code == -signal.SIGKILL
     if point == "restore.copied":
         # There is no job yet: nothing may make one of what is there.
         assert "`crawler restore` was interrupted here" in refused(killed.site.url("/"), "--job", elsewhere)

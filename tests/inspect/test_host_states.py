@@ -18,11 +18,9 @@ from crawler.frontier.host import Host
 from crawler.frontier.host_status import HostState, state_of
 from crawler.frontier.politeness import HoldReason
 from crawler.frontier.states import IN_LINE
-from crawler.inspect.explanation import Known, NextTry, SeenAnswer, Wait, explain
 from crawler.inspect.host_table import chosen_hosts, host_rows
 from crawler.inspect.hosts_now import HostsNow
 from crawler.job.job import Job
-from crawler.service.run_view import crawl_now
 from crawler.web.fetch import Failure, FailureKind, Response
 from tests.frontier.hosts import made_host
 from tests.jobs import crawler
@@ -82,38 +80,6 @@ def test_while_a_crawl_runs_they_are_those_of_its_table(tmp_path: Path) -> None:
         assert counts == {state.value: table[state.value] for state in HostState}
     met = set().union(*(table for table, _ in looks))
     assert met >= {state.value for state in HostState} - {"ready", "robots", "queued"}
-
-
-def test_a_host_that_the_frontier_overlooks_is_named_everywhere(tmp_path: Path) -> None:
-    pages: dict[str, Any] = {f"http://h{n}.test/": links([f"/{m}" for m in range(90)]) for n in range(5)}
-    lab = Laboratory(tmp_path / "job", pages)
-    found: list[tuple[Any, list[str], NextTry | None]] = []
-
-    async def look(crawl: Run, job: Job) -> None:
-        await asyncio.sleep(5.5)
-        assert crawl.stats()["hosts_overlooked"] == {"count": 0, "names": []}
-        host = job.frontier.known("h3.test:80")
-        assert host is not None
-        host.leased = host.queue.taken = 1  # as a view did that wrote what it had read
-        await asyncio.sleep(30)
-        now = lab.now + asyncio.get_running_loop().time()
-        events = [event for event in job.events.after(0) if event["kind"] == "error" and event["host"] == host.name]
-        told = Known(
-            tmp_path / "job",
-            lab.settings,
-            job.seen.hash,
-            job.store,
-            lambda _: SeenAnswer(True, "exact", True, 0.0, [], 0, forgeable=False),
-            lambda name: job.frontier.snapshot(name, now),
-            crawl_now(crawl),
-        )
-        ((place,),) = [
-            [found.place for found in explain(told, "http://h3.test/88", now) if found is not None and found.place]
-        ]
-        found.append((crawl.stats()["hosts_overlooked"], [event["host"] for event in events], place.next))
-
-    lab.run(*pages, max_time=40, during=look)
-    assert found == [({"count": 1, "names": ["h3.test:80"]}, ["h3.test:80"], NextTry(Wait.OVERLOOKED))]
 
 
 def test_of_a_job_that_does_not_run_they_are_counted_on_the_spot(tmp_path: Path) -> None:

@@ -18,9 +18,8 @@ from crawler.frontier.host import encode_host
 from crawler.frontier.lease import RobotsKnown
 from crawler.frontier.politeness import HoldReason
 from crawler.frontier.request_outcome import FailureClass
-from crawler.inspect.host_table import Selection, all_host_rows, told_by
+from crawler.inspect.host_table import HostsAsked, Selection, all_host_rows, told_by
 from crawler.inspect.hosts_now import HostsNow
-from crawler.job.partition.part_report import HostsAsked
 from tests.frontier.hosts import made_host
 from tests.memory_store import MemoryStore
 

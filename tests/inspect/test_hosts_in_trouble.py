@@ -16,8 +16,8 @@ from crawler.job.job import Job
 from crawler.job.metrics.crawl_history import CrawlHistory
 from crawler.web.fetch import Failure, Response
 from crawler.web.fetch.outcome import FailureKind
-from crawler.web.fetch.simulated import page
 from tests.laboratory import Laboratory, links
+from tests.simulated_web import page
 
 BUSY = Response(429, {}, None, None, b"", None, "20", 0.2, 0)
 BROKEN = page("<p>oops", status=500)

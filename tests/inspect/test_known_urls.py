@@ -21,8 +21,6 @@ from crawler.seen.filters import KINDS
 from crawler.seen.filters import make_seen as make_filter
 from crawler.tools.dedup.key_spec import KeySpec
 from crawler.url.urls.canonicaliser import Canonical, Canonicaliser
-from crawler.web.fetch import SimulatedWeb
-from crawler.web.fetch.simulated import Answers, redirect
 from tests.driving import Driven
 from tests.durability.power import Inline
 from tests.engine.test_recrawl import START, crawl, seeds
@@ -30,6 +28,7 @@ from tests.engine.test_recrawl import settings as revisiting
 from tests.jobs import OPTIONS, rows
 from tests.memory_store import MemoryStore
 from tests.program import crawler
+from tests.simulated_web import Answers, SimulatedWeb, redirect
 from tests.site import Site, linked, tree
 from tests.virtual import run_virtually
 

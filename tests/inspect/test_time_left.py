@@ -11,14 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from crawler.base.settings.parts import PolitenessSettings, RetrySettings, RobotsSettings
+from crawler.base.settings.parts import PolitenessSettings, RobotsSettings
 from crawler.engine.run import Run
 from crawler.frontier.host import decode_host, encode_host
 from crawler.frontier.pace import Work, pace, time_of
 from crawler.job.job import Job
 from crawler.job.metrics.attention import attention
 from crawler.job.metrics.sentences import working
-from crawler.web.fetch import Failure, FailureKind, Response
+from crawler.web.fetch import Response
 from tests.frontier.hosts import made_host
 from tests.laboratory import Laboratory, links
 
@@ -96,22 +96,6 @@ def test_with_one_slow_host_it_is_right_from_the_first_minute_on(tmp_path: Path)
         assert host == "slow.test:80"
         assert seconds == pytest.approx(lab.now - now, rel=0.05)
         assert text.endswith(" to go for slow.test:80.")
-
-
-@pytest.mark.parametrize(("path", "status"), [("/robots.txt", each) for each in (429, 503, 500, None)] + [("/", 429)])
-def test_a_host_that_gives_nothing_is_given_up_when_that_was_said(
-    tmp_path: Path, path: str, status: int | None
-) -> None:
-    no = Failure(FailureKind.REFUSED, "no", 0.0) if status is None else answer(status)
-    lab = Laboratory(tmp_path / "job", {"http://no.test/": "", f"http://no.test{path}": no})
-    retry = RetrySettings(tries=2 if path == "/" and status in (429, 503) else 4)  # a refused URL has three for each
-    lab.settings = replace(lab.settings, robots=RobotsSettings(ignore=path == "/"), retry=retry)
-    told = told_times(lab, "http://no.test/")
-    assert len(lab.asked) == 4, "and then nothing, and nothing is waited for"
-    assert lab.now == pytest.approx(lab.asked[-1].end, abs=2.0)
-    for now, seconds, host, _ in (each for each in told if each.at > lab.asked[0].end + 2):
-        assert (host, seconds) == ("no.test:80", pytest.approx(lab.asked[-1].end - now, abs=2.5))
-    assert len(told) > 5
 
 
 def test_a_calendar_without_end_determines_the_time_and_is_named(tmp_path: Path) -> None:

@@ -36,7 +36,7 @@ def test_a_damaged_one_is_named_begun_anew_and_set_aside_by_a_repair(
     (job / HISTORY).write_bytes(content)
     checked = verify(job)
     assert checked.code == 1
-    assert [(each["kind"], each["place"]) for each in checked.findings] == [("history-damaged", HISTORY)]
+    assert [(each["kind"], each["place"]) for each in checked.findings] == [("file-damaged", HISTORY)]
     repaired = repair(job)
     assert repaired.code == 0, repaired
     assert (job / "damaged-1" / HISTORY).read_bytes() == content

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from crawler.base.disk.failpoints import VARIABLE
+from crawler.base.disk import CRASH_AT
 from crawler.base.kv import Batch, Family, Row
 from crawler.base.settings.parts import FetchSettings, Settings
 from crawler.frontier.entry import Entry, decode_entry, encode_entry
@@ -119,7 +119,7 @@ def test_kills_of_a_run_that_queues_them_again(tmp_path: Path, point: str) -> No
         words = (tmp_path / "seeds.txt", "--job", tmp_path / "job", "--config", tmp_path / "c.toml", "--quiet")
         assert crawler(*words).code == 1
         assert len(rows(tmp_path / "job")) == PAGES
-        killed = crawler(*words, "--allow-private", env={VARIABLE: point})
+        killed = crawler(*words, "--allow-private", env={CRASH_AT: point})
         assert killed.code == -signal.SIGKILL
         assert crawler(*words, "--allow-private").code == 0
         assert Counter(row["outcome"] for row in rows(tmp_path / "job")) == {"excluded": PAGES, "fetched": PAGES}
@@ -138,7 +138,7 @@ def test_kills_of_a_run_without_the_limit_of_the_first(tmp_path: Path, limit: st
         assert len(first) < 20
         (tmp_path / "c.toml").write_text(CONFIG)
         for point in ("step.written:2", "step.marked:5", "step.recorded:20"):
-            assert crawler(*words, env={VARIABLE: point}).code == -signal.SIGKILL
+            assert crawler(*words, env={CRASH_AT: point}).code == -signal.SIGKILL
         assert crawler(*words).code == 0
         assert set(site.pages_asked()) == {site.url(path) for path in tree(PAGES, fan=8)}
     fetched = [row for row in rows(tmp_path / "job") if row["outcome"] == "fetched" and row.get("visit", 1) == 1]
@@ -185,7 +185,7 @@ def test_verify_and_repair(tmp_path: Path) -> None:
         batch.put(Family.LEFT_OUT, first[0], first[1][:-3])
         store.write(batch)
     found = verify(tmp_path / "job")
-    assert found.kinds == {"left-out-damaged", "held-back-count"}
+    assert found.kinds == {"row-damaged", "count-differs"}
     ran = crawler("repair", tmp_path / "job", "--json")
     assert "rows-removed" in ran.out
     assert verify(tmp_path / "job").code == 0

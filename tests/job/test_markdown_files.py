@@ -15,8 +15,7 @@ from crawler.base.disk import RealDisk
 from crawler.job import markdown_files
 from crawler.job.checkpoint.envelope import encode_envelope
 from crawler.job.directory import JobError
-from crawler.job.markdown_files import CURSOR, MAGIC, VERSION, derive
-from crawler.job.output.markdown_names import file_of
+from crawler.job.markdown_files import CURSOR, MAGIC, VERSION, derive, file_of
 from crawler.job.output.rotated_files import Size
 from crawler.job.records import End, file_number
 from tests.documents import page

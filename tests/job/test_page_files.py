@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from crawler.base.disk import RealDisk
-from crawler.inspect.record_stream import Tail, changes_up_to
+from crawler.inspect.record_stream import Tail
 from crawler.job.checkpointer import drive
 from crawler.job.found import Found
 from crawler.job.output import OutputError, lines_of
@@ -189,14 +189,16 @@ def test_tail_and_cursors_go_on_over_the_files(tmp_path: Path) -> None:
         drive(job.checkpointer.checkpoint(1.0, whole=True))
         for step in job.files.outputs.pages.compression():
             step()
-        end = job.files.output.end
+        end = job.files.outputs.pages.end
     assert list(directory.glob("pages-*.zst"))
     assert [json.loads(line)["url"] for line in tail.more()] == URLS[5:10]
     for number, each in enumerate(first, 1):
         again = Tail(directory)
         assert again.resume(each["cursor"])
         assert [json.loads(line)["url"] for line in again.changes()] == URLS[number:10]
-        (line,) = changes_up_to(directory / "pages.jsonl", end, each["cursor"], 1)
+        given = Tail(directory, end=lambda: end)
+        assert given.resume(each["cursor"])
+        line = next(given.changes())
         assert json.loads(line)["url"] == URLS[number]
         assert Cursor.parse(each["cursor"]).end > 0
     last = Tail(directory).last(2)

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from crawler.base.disk.failpoints import VARIABLE
+from crawler.base.disk import CRASH_AT
 from crawler.base.kv import Family
 from crawler.base.settings.parts import RecrawlSettings
 from crawler.cli import main
@@ -229,7 +229,7 @@ def test_a_command_that_is_killed_and_given_again_queues_each_url_once(tmp_path:
         assert crawler(*options).code == 0
         urls = [row["url"] for row in rows(job)]
         host = urls[0].split("/")[2]
-        killed = crawler("retry", job, "--host", host, env={VARIABLE: point})
+        killed = crawler("retry", job, "--host", host, env={CRASH_AT: point})
         assert killed.code == -signal.SIGKILL, killed.err
         ran = crawler("retry", job, "--host", host)
         assert ran.code == 0, ran.err

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from crawler.base.settings.parts import Settings
 from crawler.job.found import Found
 from crawler.job.job import Job
-from crawler.job.shared_platform import SharedPlatform
+from crawler.job.platform import SharedPlatform
 from crawler.job.store.store_budget import files_left, open_tables, table_files
 from crawler.url.urls.canonicaliser import Canonical, Canonicaliser
 from tests.memory_store import MemoryStore

@@ -101,13 +101,13 @@ def test_an_exception_ends_it_and_the_next_run_has_the_page_again(tmp_path: Path
 
 def test_what_one_thread_raises_is_raised_though_others_are_in_their_calls(tmp_path: Path, site: Site) -> None:
     together = threading.Barrier(3)
-    crawls = [thread for thread in threading.enumerate() if thread.name == "crawl"]
+    crawls = [thread for thread in threading.enumerate() if thread.name == "crawl_0"]
 
     def function(page: crawler.Page) -> None:
         if together.wait(60) == 2:
             raise ZeroDivisionError("mine")
         for thread in threading.enumerate():
-            if thread.name == "crawl" and thread not in crawls:
+            if thread.name == "crawl_0" and thread not in crawls:
                 thread.join(60)  # the call returns when the crawl has stopped
 
     seeds = [site.url(f"/page/{number}") for number in range(13, 19)]

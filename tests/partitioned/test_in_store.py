@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from crawler.inspect.crawl_restoration import restore_partitions
+from crawler.inspect.crawl_backup import restore_partitions
 from crawler.job.bucket.directory_objects import DirectoryObjects
 from crawler.job.bucket.layout import PIECES, newest_snapshot, read_crawl, read_shape, standing
 from crawler.job.bucket.log_objects import Log

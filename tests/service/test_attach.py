@@ -19,9 +19,8 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import make_mocked_request
 
-from crawler.inspect.host_table import Table
+from crawler.inspect.host_table import HostsAsked, Table
 from crawler.job.output.reverse_reader import last_record
-from crawler.job.partition.part_report import HostsAsked
 from crawler.service.api import MOST_TABLES, Api
 from tests.asked import enters, opened
 from tests.jobs import OPTIONS, PAGES, explain, killed_job, rows, verify
@@ -204,7 +203,7 @@ def test_explain_judges_as_the_last_run_did_and_names_a_damaged_run_json(tmp_pat
             f"settings: {said}",
             next(line for line in lines if line.startswith("host ") and line.endswith("gap 1 s by default")),
         ]
-        assert verify(job).find("run-settings-damaged", place=r"run\.json")
+        assert verify(job).find("file-damaged", place=r"run\.json")
         assert crawler("repair", job).code == 0
         assert crawler("verify", job).code == 0
 

@@ -120,7 +120,7 @@ def test_what_happens_to_hosts_and_urls_is_told(tmp_path: Path) -> None:
             assert any("refused" in text for text in board.told("backoff"))
             wait_until(lambda: len(board.told("error")) == 3, "its URLs told as failed")
             assert board.told("error")[0].startswith(dead)
-            assert board.told("run") == ["begun"]
+            assert board.told("run") == ["started"]
 
 
 def test_a_request_that_waits_for_its_turn_does_not_go_out_while_the_crawl_is_paused(tmp_path: Path) -> None:

@@ -21,11 +21,11 @@ from crawler.job.job import Job
 from crawler.job.output.record_text import COMPRESSED, page_numbers
 from crawler.job.platform import Platform
 from crawler.service.session import drive_and_checkpoint
-from crawler.web.fetch import SimulatedWeb
 from tests.driving import Driven
 from tests.durability.power import SETTINGS
 from tests.faulty_disk import Fault, FaultyDisk
 from tests.outputs import records
+from tests.simulated_web import SimulatedWeb
 from tests.site import tree
 
 PAGES_OF_SITE = 40

@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from crawler.job.markdown_files import CURSOR
-from crawler.job.output.markdown_names import file_of
+from crawler.job.markdown_files import CURSOR, file_of
 from tests.outputs import parts_of
 from tests.program import Ran, crawler, running, wait_until
 from tests.site import Site, linked

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import signal
-import subprocess
-import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from crawler.service.report_maker import START
 from tests.asked import enters, opened
 from tests.jobs import Stopped, stopped_job
 from tests.program import PATIENCE, running, wait_until
@@ -29,12 +25,12 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stopped]:
 def makers_of(process: int) -> list[int]:
     """The children of a process that make reports."""
     children = Path(f"/proc/{process}/task/{process}/children").read_text().split()
-    return [int(child) for child in children if b"report_maker" in Path(f"/proc/{child}/cmdline").read_bytes()]
+    return [int(child) for child in children if b"report.html" in Path(f"/proc/{child}/cmdline").read_bytes()]
 
 
 def is_there(process: int) -> bool:
     with contextlib.suppress(OSError):
-        return b"report_maker" in Path(f"/proc/{process}/cmdline").read_bytes()
+        return b"report.html" in Path(f"/proc/{process}/cmdline").read_bytes()
     return False
 
 
@@ -68,15 +64,3 @@ def test_a_report_whose_dashboard_ends_leaves_neither_a_process_nor_a_file(
     if end == signal.SIGKILL:  # then nobody removes what reading a job takes
         left = [name for name in left if not name.startswith("crawler-look-")]
     assert left == []
-
-
-def test_a_report_that_nobody_waits_for_is_not_made(made: Stopped, tmp_path: Path) -> None:
-    job = str(made.copy(tmp_path / "job"))
-
-    def run(parent: int) -> subprocess.CompletedProcess[bytes]:
-        words = [sys.executable, "-I", "-c", START, json.dumps(sys.path), str(parent), job]
-        return subprocess.run(words, check=False, capture_output=True)
-
-    assert b"<html" in run(os.getpid()).stdout
-    ended = run(1)
-    assert (ended.returncode, ended.stdout) == (1, b"")

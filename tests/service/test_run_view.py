@@ -23,9 +23,8 @@ from crawler.frontier.host import encode_host
 from crawler.frontier.lease import Completion, Done, Retry, RobotsKnown
 from crawler.frontier.request_outcome import FailureClass
 from crawler.frontier.serving import AT_ONCE, Serving
-from crawler.inspect.host_table import SORTS
+from crawler.inspect.host_table import SORTS, HostsAsked
 from crawler.job.job import Job
-from crawler.job.partition.part_report import HostsAsked
 from crawler.job.platform import Platform
 from crawler.service.commands import Command, Refused
 from crawler.service.run_view import RunView

@@ -4,6 +4,7 @@ to a job in between."""
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import csv
 import io
 import json
@@ -22,6 +23,7 @@ from aiohttp import web
 from crawler.job.output import lines_of
 from crawler.service.job_survey import JobSurvey
 from tests.asked import asked, free_port, knows, opened
+from tests.cli.test_keep_open import told
 from tests.job.survey.counting import agree, broken, host_of
 from tests.jobs import rows
 from tests.program import crawler, running, wait_until
@@ -129,11 +131,12 @@ def attached(job: Path, *words: str) -> Iterator[tuple[str, Any]]:
 def test_every_number_is_that_of_pages_jsonl_while_the_page_of_an_ended_crawl_is_kept(tmp_path: Path) -> None:
     port = free_port()
     url = knows(f"http://127.0.0.1:{port}/", tmp_path / "job")
-    with made_site() as site, running(*options(tmp_path, site), "--dashboard", str(port), "--keep-open") as process:
-        wait_until(lambda: asked(f"{url}api/stats")[0] == 200, "the dashboard")
-        wait_until(lambda: asked_json(f"{url}api/stats").get("state") == "ended", "the end")
-        job = tmp_path / "job"
-        wait_until(lambda: asked_json(f"{url}api/survey")["records"] == len(rows(job)), "all records counted")
+    with made_site() as site, contextlib.ExitStack() as stack:
+        words = [word for word in options(tmp_path, site) if word != "--quiet"]
+        process = stack.enter_context(running(*words, "--dashboard", str(port), "--keep-open"))
+        told(process, "the crawl has released the job")
+        told(process, "dashboard: ")
+        wait_until(lambda: bool(asked_json(f"{url}api/survey")["complete"]), "all records counted")
         records, answer, stats = rows(tmp_path / "job"), asked_json(f"{url}api/survey"), asked_json(f"{url}api/stats")
         about = asked_json(f"{url}api/job")
         agree(answer, records)

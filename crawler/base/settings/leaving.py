@@ -93,12 +93,12 @@ _STATUS = r"[1-5](?:xx|[0-9]{2})"
 def fault_of_type(text: str) -> str | None:
     """Check a media type, or a pattern for all subtypes."""
     fits = re.fullmatch(_TYPE, text) and (text == "*/*" or not text.startswith("*"))
-    return None if fits else 'must be types, as in ["text/html", "image/*"]'
+    return None if fits else f'must be media types, as in ["text/html", "image/*"], not {text!r}'
 
 
 def fault_of_status(text: str) -> str | None:
     """Check a status, or a class of statuses."""
-    return None if re.fullmatch(_STATUS, text) else 'must be statuses, as in ["200", "3xx"]'
+    return None if re.fullmatch(_STATUS, text) else f'must be status codes, as in ["200", "3xx"], not {text!r}'
 
 
 def fault_of_header_name(text: str) -> str | None:

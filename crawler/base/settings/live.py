@@ -7,6 +7,7 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
+from crawler.base.figures import counted
 from crawler.base.settings.parts import TABLES, Settings, SiteTable
 
 _SHOWN = 60  # most characters of a value that are shown
@@ -87,7 +88,7 @@ def _changes(table: str, key: str, before: Any, after: Any) -> list[Change]:
     if table in ("dashboard", "notify"):
         return [Change(f"{table}.{key}", "...", "another")]  # the value may be a token
     if table == "priority":
-        return [Change("[[priority]]", _rules(before), _rules(after))]
+        return [Change("[[priority]]", counted(len(before), "rule"), counted(len(after), "rule"))]
     return [Change(f"{table}.{key}", _value(before), _value(after))]
 
 
@@ -96,15 +97,7 @@ def _sites(before: tuple[SiteTable, ...], after: tuple[SiteTable, ...]) -> list[
     differ = dict.fromkeys(site.match for site in (*before, *after) if (site in before) != (site in after))
     matches = ", ".join(differ) or "their order"
     text = matches if len(matches) <= _SHOWN else f"{matches[:_SHOWN]}..."
-    return [Change(f"[[site]] ({text})", _tables(before), _tables(after))]
-
-
-def _tables(sites: tuple[SiteTable, ...]) -> str:
-    return "1 table" if len(sites) == 1 else f"{len(sites)} tables"
-
-
-def _rules(rules: tuple[Any, ...]) -> str:
-    return "1 rule" if len(rules) == 1 else f"{len(rules)} rules"
+    return [Change(f"[[site]] ({text})", counted(len(before), "table"), counted(len(after), "table"))]
 
 
 def _value(value: Any) -> str:

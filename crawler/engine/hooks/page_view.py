@@ -71,23 +71,15 @@ def facts_of(page: HandedPage) -> PageFacts:
     )
 
 
-class Follows:
-    """Whether a link is followed; use it as a bool or ``await`` it."""
-
-    __slots__ = ("_answer",)
-
-    def __init__(self, answer: bool) -> None:
-        self._answer = answer
+class Follows(int):
+    """Whether a link is followed; use it as a bool, which cannot have subclasses, or ``await`` it."""
 
     def __repr__(self) -> str:
-        return f"<Follows {self._answer}>"
-
-    def __bool__(self) -> bool:
-        return self._answer
+        return repr(bool(self))
 
     def __await__(self) -> Generator[None, None, bool]:
         yield from ()
-        return self._answer
+        return bool(self)
 
 
 class StoredData(dict[str, Any]):

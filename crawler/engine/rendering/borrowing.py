@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from functools import partial
 from math import inf
 
@@ -101,26 +101,24 @@ class Borrowing:
                 await asyncio.sleep(at - now)
         return None
 
-    async def visit(self, lease: Lease, visit: Callable[[Lease], Awaitable[None]]) -> None:
-        """Carry out a visit of a lease that has a place at the gate. The visit ends the lease."""
+    @contextlib.asynccontextmanager
+    async def requesting(self, lease: Lease) -> AsyncIterator[None]:
+        """Wait for the rate limit with a lease that has a place at the gate. The request inside ends the lease."""
         with self._given_back(lease):
             await self.context.rate()
         try:
-            await visit(lease)
+            yield
         except asyncio.CancelledError:
-            self._hang_up(lease)
+            self.job.frontier.ad_hoc.hang_up(lease, self.context.clock())
             raise
-        self.context.wake()
+        finally:
+            self.context.wake()  # the host's queue may be served again
 
     def is_held(self, host: Host, now: float) -> bool:
         """Return whether a host is held for longer than a request may wait."""
         politeness = host.politeness
         held = politeness.next_time > now + PATIENCE and not politeness.hold_reason.is_gap
         return politeness.paused or held
-
-    def _hang_up(self, lease: Lease) -> None:
-        self.job.frontier.ad_hoc.hang_up(lease, self.context.clock())
-        self.context.wake()
 
     def give_back(self, lease: Lease) -> None:
         """End a lease without a request."""
@@ -164,30 +162,23 @@ class Borrowing:
     ) -> tuple[Result, bool]:
         """Make the request of a lease that has a place at the gate, and end the lease. ``also`` runs in the same
         transaction. Returns the answer, and whether our own network was at fault."""
-        frontier = self.job.frontier
-        with self._given_back(lease):
-            await self.context.rate()
-        try:
+        async with self.requesting(lease):
             answer = await fetch()
             now = self.context.clock()
             ours = await self.line.is_at_fault(lease, address, answer, now)
             await self.job.room()
-        except asyncio.CancelledError:
-            self._hang_up(lease)
-            raise
-        request: RequestOutcome | None = request_outcome(answer)
-        if isinstance(answer, Failure) and answer.refusal is not None:
-            request = None
-        elif isinstance(answer, Response) and request is not None:
-            stated = self.context.reading.read(asked_to_wait, request, answer, now)
-            request = request if isinstance(stated, Unreadable) else stated
+            request: RequestOutcome | None = request_outcome(answer)
+            if isinstance(answer, Failure) and answer.refusal is not None:
+                request = None
+            elif isinstance(answer, Response) and request is not None:
+                stated = self.context.reading.read(asked_to_wait, request, answer, now)
+                request = request if isinstance(stated, Unreadable) else stated
 
-        def end(batch: Batch) -> None:
-            if also is not None:
-                also(answer, now, batch)
-            lease.host.lent_at = now
-            frontier.finish(lease, TakenBack() if ours else SideRequestDone(request), now, batch)
+            def end(batch: Batch) -> None:
+                if also is not None:
+                    also(answer, now, batch)
+                lease.host.lent_at = now
+                self.job.frontier.finish(lease, TakenBack() if ours else SideRequestDone(request), now, batch)
 
-        self.job.change_hosts(end)
-        self.context.wake()  # the host's queue may be served again
+            self.job.change_hosts(end)
         return answer, ours

@@ -49,7 +49,7 @@ class PageRendering:
         self._job, self._context = network.job, network.context
         self._waiting = Counter[str]()  # number of waiting pages by host
         self._asked = Counter[str]()  # sub-requests, until a finished page counts them
-        self._pays = RenderingPays(network.job, discovery)
+        self.pays = RenderingPays(network.job, discovery)
         self.change(settings)
 
     def change(self, settings: Settings) -> None:
@@ -64,7 +64,7 @@ class PageRendering:
         entry, when = record.entry, None if response is None else self._when(lease, record, facts)
         if when is None or response is None:
             return False
-        draft.paid = self._pays.wants(lease, facts, when)
+        draft.paid = self.pays.wants(lease, facts, when)
         why = draft.paid.why
         if why is None:
             return False
@@ -98,10 +98,6 @@ class PageRendering:
         record.rendered = RenderedAs(state, result.engine, round(1000 * result.cpu_seconds), why)
         draft.body, draft.charset = result.html, "utf-8"
         return True
-
-    def learned(self, lease: Lease, draft: Draft, before: PageFacts, body: bytes, after: PageFacts) -> None:
-        """Learn from a rendered page: its raw facts and ``body``, and the facts of its document."""
-        self._pays.learned(lease, draft, (before, body), (after, draft.body or b""))
 
     def with_ways(self, draft: Draft, links: PageLinks) -> PageLinks:
         """Return the links of a document, and the URLs to which its scripts navigated."""

@@ -8,7 +8,7 @@ import os
 import re
 import tempfile
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
@@ -16,19 +16,12 @@ from crawler.base.settings.parts import Settings
 from crawler.web.browser.rendered import Answer, Ask, Budget, NotRendered, Rendered
 from crawler.web.links.script_signs import signs_of
 
+if TYPE_CHECKING:
+    from crawler.web.browser.browser import Browser
+
 DIRECTORY = "browser"  # within the job's directory
 _SCRIPTS = re.compile(rb"<script\b.*?</script\s*>", re.IGNORECASE | re.DOTALL)
 TRIES = 3  # tries of a page if the browser crashes, which another page may have caused
-
-
-class Renders(Protocol):
-    """A browser."""
-
-    async def render(self, url: str, raw: Answer, ask: Ask, budget: Budget) -> Rendered | NotRendered:
-        """Render the page of a URL whose raw answer is known."""
-
-    async def close(self) -> None:
-        """Close the browser."""
 
 
 class Renderer:
@@ -41,7 +34,7 @@ class Renderer:
         # other.
         self._tabs = asyncio.Semaphore(max(1, min(settings.browser.tabs, (settings.crawl.concurrency - 1) // 2)))
         self._first = asyncio.Lock()  # held by the page whose turn is next
-        self._browser: Renders | None = None
+        self._browsers: list[Browser] = []  # in order of preference
 
     def live_in(self, directory: Path) -> None:
         """Keep the browser's files in that directory, and remove those that a killed process left there."""
@@ -59,20 +52,31 @@ class Renderer:
         async with self._first if in_turn else contextlib.nullcontext():
             await self._tabs.acquire()
         try:
-            if self._browser is None:
-                self._browser = browser_of(self._settings, self._directory)
-            for _ in range(TRIES - 1):
-                result = await self._browser.render(url, raw, ask, budget)
+            self._browsers = self._browsers or browsers_of(self._settings, self._directory)
+            for _ in range(TRIES):
+                result = await self._rendered(url, raw, ask, budget)
                 if isinstance(result, Rendered) or not result.died:
-                    return result
-            return await self._browser.render(url, raw, ask, budget)
+                    break
+            return result
         finally:
             self._tabs.release()
 
+    async def _rendered(self, url: str, raw: Answer, ask: Ask, budget: Budget) -> Rendered | NotRendered:
+        """Render a page in the first browser that can."""
+        first, *others = self._browsers
+        best = await first.render(url, raw, ask, budget)
+        for browser in others:
+            if isinstance(best, Rendered) and best.cut != "time" and not _is_shell(raw, best):
+                break
+            result = await browser.render(url, raw, ask, budget)
+            if isinstance(result, Rendered) or (isinstance(best, NotRendered) and result.engine):
+                best = result
+        return best
+
     async def close(self) -> None:
-        """Close the browser, if there is one."""
-        if self._browser is not None:
-            await self._browser.close()
+        """Close the browsers, if there are any."""
+        for browser in self._browsers:
+            await browser.close()
             self._leave()
 
     def _leave(self) -> None:
@@ -80,35 +84,14 @@ class Renderer:
             self._directory.rmdir()
 
 
-def browser_of(settings: Settings, directory: Path) -> Renders:
-    """Return the browser that the settings name."""
+def browsers_of(settings: Settings, directory: Path) -> list[Browser]:
+    """Return the browser that the settings name. Another one follows Lightpanda, for pages that it cannot render."""
     from crawler.web.browser.browser import Browser  # noqa: PLC0415, few crawls start one
 
-    chosen, agent = settings.browser, settings.fetch.user_agent
-    first = Browser(chosen, agent, directory)
-    if chosen.engine != "lightpanda":
-        return first
-    return WithNext(first, Browser(replace(chosen, engine="auto"), agent, directory))
-
-
-class WithNext:
-    """A browser, and another one for pages that the first cannot render."""
-
-    def __init__(self, first: Renders, other: Renders) -> None:
-        self._first, self._other = first, other
-
-    async def render(self, url: str, raw: Answer, ask: Ask, budget: Budget) -> Rendered | NotRendered:
-        result = await self._first.render(url, raw, ask, budget)
-        if isinstance(result, Rendered) and result.cut != "time" and not _is_shell(raw, result):
-            return result
-        other = await self._other.render(url, raw, ask, budget)
-        if isinstance(other, Rendered) or (isinstance(result, NotRendered) and other.engine):
-            return other
-        return result  # the only result, or the better one
-
-    async def close(self) -> None:
-        await self._first.close()
-        await self._other.close()
+    engine = settings.browser.engine
+    engines = (engine, "auto") if engine == "lightpanda" else (engine,)
+    agent = settings.fetch.user_agent
+    return [Browser(replace(settings.browser, engine=each), agent, directory) for each in engines]
 
 
 def _is_shell(raw: Answer, result: Rendered) -> bool:

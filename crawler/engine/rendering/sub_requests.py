@@ -25,7 +25,7 @@ from crawler.frontier.lease import Lease
 from crawler.url.refusal.forbidden_targets import refusal_of_href
 from crawler.url.urls.canonicaliser import Canonical, Canonicaliser
 from crawler.web.browser.asked import lowered, passed_on, preflight, refusal_of
-from crawler.web.browser.http_cache import Get, HttpCache, Kept
+from crawler.web.browser.http_cache import Get, HttpCache
 from crawler.web.browser.rendered import Answer, Failed, Kind, Refusal, Refused, SubRequest
 from crawler.web.fetch import Failure, Keeps, NotNow, RawExchange, Response
 from crawler.web.fetch.body_memory import BUDGET
@@ -36,9 +36,6 @@ SHARE = 4  # the cache may use 1/SHARE of the memory for bodies, on top of that 
 IN_LINE = 600.0  # seconds that a page may wait while others of the same address have their turns
 NOT_MODIFIED = 304
 _OF_TRANSFER = ("connection", "content-encoding", "content-length", "keep-alive", "transfer-encoding")
-
-
-Locks = WeakValueDictionary[str, Lock]
 
 
 class PageNetwork:
@@ -52,7 +49,8 @@ class PageNetwork:
         self.job, self.context = robots.borrowing.job, robots.borrowing.context
         self.cache = HttpCache(BUDGET // SHARE)
         self.canonicaliser = Canonicaliser()
-        self.hosts, self.urls = Locks(), Locks()  # requests to a host, or for the same answer, go one after another
+        # Requests to a host, or for the same answer, go one after another.
+        self.hosts, self.urls = WeakValueDictionary[str, Lock](), WeakValueDictionary[str, Lock]()
 
 
 class SubRequests:
@@ -100,15 +98,11 @@ class SubRequests:
                 self.counts["cached"] += 1
                 return kept.answer
             answer = await self._made(href, request, headers if kept is None else headers | kept.conditions)
-            return self._noted(get, kept, answer) if isinstance(answer, Answer) else answer
-
-    def _noted(self, get: Get, kept: Kept | None, answer: Answer) -> Answer:
-        """Store an answer in the cache, and return the answer for the browser."""
-        cache, now = self._network.cache, self._network.context.clock()
-        if kept is None or answer.status != NOT_MODIFIED:
-            cache.keep(get, answer, now)
+            if kept is not None and isinstance(answer, Answer) and answer.status == NOT_MODIFIED:
+                return network.cache.revalidate(get, kept, answer)
+            if isinstance(answer, Answer):
+                network.cache.keep(get, answer)
             return answer
-        return cache.holds(get, kept, answer, now)
 
     def _judged(self, request: SubRequest) -> str | Refusal:
         """Return the URL to request, or the reason for a refusal that depends on neither time nor hosts."""
@@ -203,7 +197,8 @@ class SubRequests:
                     network.job.frontier.ad_hoc.step_aside(lease)
                     return lease
                 asked = True
-                await borrowing.visit(lease, lambda lease: robots.visit(lease, href))
+                async with borrowing.requesting(lease):
+                    await robots.visit(lease, href)
 
     async def _closed(self, name: str, href: str) -> Refusal | None:
         """Return the reason for a refusal that is known without a lease, or None."""

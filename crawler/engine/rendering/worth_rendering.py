@@ -59,8 +59,7 @@ class RenderingPays:
         self._last.move_to_end(host)
         if len(self._last) > HOSTS_KEPT:
             self._last.popitem(last=False)
-        gained = bool(links - last) or sum(map(len, words - last)) >= TEXT
-        draft.paid = paid.as_found(gained)
+        draft.paid = replace(paid, gained=bool(links - last) or sum(map(len, words - last)) >= TEXT)
 
     def _shown(self, lease: Lease, facts: PageFacts, body: bytes) -> tuple[set[str], set[str]]:
         """Return the keys of a document's links, except those to itself, and its words."""

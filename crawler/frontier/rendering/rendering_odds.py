@@ -27,7 +27,6 @@ from hashlib import blake2b
 from typing import NamedTuple
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from crawler.base.kv import Batch, Family, Reader
 from crawler.frontier.rendering.recall import CHANCES, count, level_now
@@ -103,10 +102,6 @@ class Paid(Struct, frozen=True):
     level: int | None
     gained: bool | None = None
     counts: bool = True
-
-    def as_found(self, gained: bool | None) -> Paid:
-        """Return a copy with the result of rendering."""
-        return replace(self, gained=gained)
 
     def put(self, batch: Batch) -> None:
         """Store the outcome in the transaction that finishes the page."""

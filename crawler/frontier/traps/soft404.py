@@ -314,8 +314,7 @@ def without_own_url(body: bytes, href: str) -> bytes:
     Returns the same object if the body does not contain it.
     """
     for form in _forms(href):
-        if form in body:
-            body = _without(body, form)
+        body = _without(body, form)
     return body
 
 
@@ -341,7 +340,7 @@ def _forms(href: str) -> Sequence[bytes]:
 
 def _without(body: bytes, form: bytes) -> bytes:
     """Remove the form from the body, except where it is part of a longer path or word."""
-    if body.count(form) > NAMED_MOST:
+    if not 0 < body.count(form) <= NAMED_MOST:
         return body
     parts = body.split(form)
     made = [parts[0]]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import glob
 import json
 import os
 import shutil
@@ -32,9 +33,27 @@ class SourceError(Failure):
 def free_place(out: Path, job: Path, kind: str, names: Collection[str]) -> Path:
     """Return the absolute path of ``out``, outside the job's directory. Raises ExportError unless ``out`` is missing,
     an empty directory, or an earlier export of this kind with files of these names."""
+    out = _outside(out, job)
+    if not os.path.lexists(out):
+        return out
+    if not out.is_dir() or out.is_symlink():
+        raise ExportError(f"{out} exists and is not a directory: use another directory")
+    found = {path.name for path in out.iterdir()}
+    if found and _mark(out).get("export") != kind:
+        raise ExportError(f"{out} exists and is not an earlier export: use another directory")
+    strange = sorted(found - {MARK, *names})
+    if strange:
+        raise ExportError(f"{out} holds {strange[0]}, which no export created: move it, or use another directory")
+    return out
+
+
+def _outside(out: Path, job: Path | None) -> Path:
+    """Return the absolute path of ``out``, in an existing directory, outside that of the job. Raises ExportError."""
     out = Path(os.path.abspath(out))
-    check_outside(out, job)
-    _check_free(out, kind, names)
+    if job is not None:
+        check_outside(out, job)
+    if not out.parent.is_dir():
+        raise ExportError(f"{out.parent} is not a directory: make it first")
     return out
 
 
@@ -47,11 +66,7 @@ def check_outside(out: Path, job: Path) -> None:
 def free_file(out: Path, job: Path | None, is_earlier: Callable[[BinaryIO], bool]) -> Path:
     """Return the absolute path of ``out``, outside the directory of ``job``, if given. Raises ExportError unless
     ``out`` is missing, empty, or an earlier export according to ``is_earlier``; OSError if it cannot be read."""
-    out = Path(os.path.abspath(out))
-    if job is not None:
-        check_outside(out, job)
-    if not out.parent.is_dir():
-        raise ExportError(f"{out.parent} is not a directory: make it first")
+    out = _outside(out, job)
     if not os.path.lexists(out):
         return out
     if out.is_symlink() or not out.is_file():
@@ -60,23 +75,6 @@ def free_file(out: Path, job: Path | None, is_earlier: Callable[[BinaryIO], bool
         if out.stat().st_size and not is_earlier(stream):
             raise ExportError(f"{out} exists and is not an earlier export: use another file, or move it away")
     return out
-
-
-def _check_free(out: Path, kind: str, names: Collection[str]) -> None:
-    if not out.parent.is_dir():
-        raise ExportError(f"{out.parent} is not a directory: make it first")
-    if not os.path.lexists(out):
-        return
-    if not out.is_dir() or out.is_symlink():
-        raise ExportError(f"{out} exists and is not a directory: use another directory")
-    found = {path.name for path in out.iterdir()}
-    if not found:
-        return
-    if _mark(out).get("export") != kind:
-        raise ExportError(f"{out} exists and is not an earlier export: use another directory")
-    strange = sorted(found - {MARK, *names})
-    if strange:
-        raise ExportError(f"{out} holds {strange[0]}, which no export created: move it, or use another directory")
 
 
 def _mark(out: Path) -> dict[str, Any]:
@@ -146,7 +144,7 @@ def _replace(disk: RealDisk, part: Path, out: Path) -> None:
 
 def _remove_left(out: Path) -> None:
     """Remove the leftovers of killed exports. A running export holds a lock."""
-    for part in out.parent.glob(f".{_literal(out.name)}.*.part"):
+    for part in out.parent.glob(f".{glob.escape(out.name)}.*.part"):
         try:
             held = os.open(part, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         except (FileNotFoundError, NotADirectoryError):
@@ -159,7 +157,3 @@ def _remove_left(out: Path) -> None:
             shutil.rmtree(part, ignore_errors=True)
         finally:
             os.close(held)
-
-
-def _literal(name: str) -> str:
-    return "".join(f"[{letter}]" if letter in "*?[" else letter for letter in name)

@@ -1,25 +1,69 @@
-"""Creates the report of a job: reads its records once, its statistics and its hosts, and writes one HTML file."""
+"""Creates the report of a job: reads its records once, its statistics and its hosts, and writes one HTML file.
+``LastRecords`` finds the records that describe the current state of each URL.
+"""
 
 from __future__ import annotations
 
 import itertools
+import json
+import re
+from array import array
+from collections.abc import Iterable
 from operator import itemgetter
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
 
 from crawler.base.clock import SteadyClock
 from crawler.inspect.crawl_partitions import crawl_partitions
 from crawler.inspect.crawl_reader import hosts_of, stats_of
 from crawler.inspect.export.beside import file_made_beside, free_file
-from crawler.inspect.export.last_records import LastRecords
 from crawler.inspect.export.report_page import MARK, Report, report_page
+from crawler.inspect.host_table import HostsAsked
 from crawler.inspect.record_stream import final_lines, final_records
 from crawler.job.history_file import load_history
 from crawler.job.identity import read_identity
 from crawler.job.metrics.history import History
-from crawler.job.partition.part_report import HostsAsked
+from crawler.job.output import Record
+from crawler.job.records import JournalError
 from crawler.job.survey.survey import BROKEN_KINDS, COLUMNS, Survey
 from crawler.job.survey.top_rows import TopRows
+
+_START = re.compile(rb'\{"url":("(?:[^"\\]|\\.)*"),"status":')
+
+
+class LastRecords:
+    """The numbers, from 1, of the records that are the last of their URLs. Takes 8 bytes for each record, and 150 for
+    each URL with several records."""
+
+    def __init__(self, lines: Iterable[bytes]) -> None:
+        """``lines``: the lines of all records, in order. Raises JournalError for a line that is not a record."""
+        hashes = array("q")
+        for line in lines:
+            start = _START.match(line)
+            if start is None:
+                raise JournalError(f"line {len(hashes) + 1} is not a record; run `crawler verify`")
+            hashes.append(hash(json.loads(start[1])))
+        self.count = len(hashes)
+        keys = np.frombuffer(hashes, np.int64)
+        several = _repeated(keys)
+        those = np.isin(keys, several)
+        # Of equal keys, a later one replaces an earlier one.
+        self._last = dict(zip(keys[those].tolist(), (np.flatnonzero(those) + 1).tolist(), strict=True))
+
+    def is_last(self, number: int, record: Record) -> bool:
+        """Return True if it is the last record of its URL."""
+        # Python hashes texts with a secret of the process, so collisions cannot be forged.
+        return not self._last or self._last.get(hash(record["url"]), number) == number
+
+
+def _repeated(keys: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """Return the keys that occur more than once."""
+    ordered = np.sort(keys)
+    return np.unique(ordered[1:][ordered[1:] == ordered[:-1]])
+
 
 HOSTS = 100  # listed hosts with the most pages
 FAILING = 25  # listed hosts with the most failures
@@ -49,12 +93,6 @@ def write_report(directory: Path, out: Path) -> Reported:
 
 def _is_report(stream: BinaryIO) -> bool:
     return MARK.encode("ascii") in stream.read(len(MARK) + 100)
-
-
-def report_of(directory: Path) -> bytes:
-    """Return the report of the job or crawl in ``directory``. Raises the errors of ``write_report``."""
-    dict(crawl_partitions(directory).each(read_identity))
-    return report_page(gather(directory)).encode("utf-8")
 
 
 def gather(directory: Path) -> Report:

@@ -19,8 +19,7 @@ from typing import Any, NamedTuple
 from crawler.base.faults import UserFault
 from crawler.base.memory import available_memory
 from crawler.inspect.export.columns import OTHER, Column, Kind
-from crawler.inspect.export.parquet import MissingLibraryError
-from crawler.inspect.export.tables import Source, grouped
+from crawler.inspect.export.tables import MissingLibraryError, Source, grouped
 
 # The tables that can be read, and their names in an export; ``pages`` is a view of ``records``.
 READ = {"records": "pages", "links": "links", "text": "text", "structured": "structured", "hosts": "hosts"}

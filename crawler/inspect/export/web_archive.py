@@ -2,10 +2,16 @@
 
 The export ends with the last record of ``pages.jsonl`` that no crash can undo: the WARC files are durable up to there
 too. The files are read from the start, because only they show where each record is.
+
+The index is sorted even if it does not fit into memory: sorted runs in files are merged when they are read. Lines are
+sorted by their bytes, as ``LC_ALL=C sort`` does. Whenever there are ``_FAN`` runs, they are merged into one, which
+limits the number of open files.
 """
 
 from __future__ import annotations
 
+import contextlib
+import heapq
 import os
 import re
 import shutil
@@ -17,7 +23,6 @@ from crawler.base.settings.parts import OUTPUTS
 from crawler.inspect.crawl_partitions import Partition, crawl_partitions
 from crawler.inspect.export.beside import ExportError, SourceError, file_made_beside, free_file
 from crawler.inspect.export.kept_parts import ends_of_outputs
-from crawler.inspect.export.sorted_lines import SortedLines
 from crawler.inspect.export.wacz import ArchivedPage, WaczWriter, WarcFile, is_package
 from crawler.inspect.record_stream import final_records
 from crawler.job.job_lock import lock_holder
@@ -27,22 +32,66 @@ from crawler.job.records import Outcome, file_in_output
 from crawler.web.archive.cdxj import HEAD_MOST, line_of
 from crawler.web.archive.warc_reader import WarcError, read_records
 
+_MEMORY = 2**25  # bytes of lines in memory
+_FAN = 64
+_BUFFER = 2**17  # bytes of a run read at a time
+
+
+class SortedLines:
+    """Lines that contain one line feed, at the end; added in any order and read in sorted order. ``directory`` must
+    exist, and holds the runs; the caller removes it."""
+
+    def __init__(self, directory: Path, memory: int = _MEMORY) -> None:
+        self._directory = directory
+        self._memory = memory
+        self._held: list[bytes] = []
+        self._size = 0
+        self._runs: list[Path] = []
+        self._made = 0
+
+    def add(self, line: bytes) -> None:
+        """Add a line. Raises OSError."""
+        self._held.append(line)
+        self._size += len(line)
+        if self._size >= self._memory:
+            self._write_run()
+
+    def __iter__(self) -> Iterator[bytes]:
+        """Yield all lines in sorted order. Raises OSError."""
+        with contextlib.ExitStack() as files:
+            yield from heapq.merge(*[_opened(run, files) for run in self._runs], sorted(self._held))
+
+    def _write_run(self) -> None:
+        self._held.sort()
+        self._runs.append(self._written(self._held))
+        self._held, self._size = [], 0
+        if len(self._runs) == _FAN:
+            with contextlib.ExitStack() as files:
+                merged = self._written(heapq.merge(*[_opened(run, files) for run in self._runs]))
+            for run in self._runs:
+                run.unlink()
+            self._runs = [merged]
+
+    def _written(self, lines: list[bytes] | Iterator[bytes]) -> Path:
+        self._made += 1
+        path = self._directory / f"run-{self._made}"
+        with open(path, "wb", buffering=_BUFFER) as stream:
+            stream.writelines(lines)
+        return path
+
+
+def _opened(run: Path, files: contextlib.ExitStack) -> Iterator[bytes]:
+    return files.enter_context(open(run, "rb", buffering=_BUFFER))
+
+
 WARC = OUTPUTS.index("warc") + 1
 ARCHIVE = "archive.wacz"  # written by a run with the output wacz, in its directory
 
 _PAGE_TYPES = ("text/html", "application/xhtml+xml")
 
 
-class Indexed(NamedTuple):
-    """The figures of an index."""
-
-    captures: int
-    files: int
-    size: int  # bytes of OUT
-
-
 class Packed(NamedTuple):
-    """The figures of a package."""
+    """The figures of a package, or of an index, which lists no pages."""
 
     pages: int
     captures: int
@@ -126,7 +175,7 @@ def _is_index(stream: BinaryIO) -> bool:
     return _OUR_LINE.match(stream.readline(_LINE_MOST)) is not None
 
 
-def write_index(job: Path, out: Path) -> Indexed:
+def write_index(job: Path, out: Path) -> Packed:
     """Write the CDXJ index of the archive to the file ``out``. Raises ExportError, SourceError, JobError, OSError and
     any of DAMAGE."""
     out, source = free_file(out, job, _is_index), _Source(job, in_package=False)
@@ -139,7 +188,7 @@ def write_index(job: Path, out: Path) -> Indexed:
             for line in _index(files, part):
                 stream.write(line)
                 count += 1
-    return Indexed(count, len(files), out.stat().st_size)
+    return Packed(0, count, len(files), out.stat().st_size)
 
 
 def package_place(job: Path, out: Path) -> Path:

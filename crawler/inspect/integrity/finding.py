@@ -4,38 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from enum import StrEnum
-from typing import Any, Self
+from typing import Any
 
 from msgspec import Struct, field
 
-from crawler.base.figures import counted
+from crawler.base.figures import Worded
 from crawler.base.kv import Family
 
 Detail = str | int | None
-
-
-class Worded(StrEnum):
-    """Names in JSON, each with a sentence for users. The sentence may contain details and the key of a row;
-    ``{count:row}`` becomes "1 row" or "2 rows"."""
-
-    words: str
-
-    def __new__(cls, name: str, words: str = "{error}") -> Self:
-        made = str.__new__(cls, name)
-        made._value_, made.words = name, words
-        return made
-
-    def filled(self, details: Mapping[str, object]) -> str:
-        """Return the sentence with these details."""
-        known = {name: "missing" if value is None else value for name, value in details.items()}
-        return self.words.format(**{k: _Quantity(v) if isinstance(v, int) else v for k, v in known.items()})
-
-
-class _Quantity(int):
-    """A number that is formatted with the noun in its format, if any."""
-
-    def __format__(self, noun: str) -> str:
-        return counted(self, noun) if noun else str(int(self))
 
 
 class Kind(Worded):
@@ -43,15 +19,10 @@ class Kind(Worded):
 
     # The job as a whole, and its small files.
     UNREADABLE = "unreadable"  # the error that prevents any other check
+    FILE_DAMAGED = "file-damaged"
     LOG_DAMAGED = "log-damaged"
     STORE_NOT_OPENED = "store-not-opened"
     STORE_HOLE = "store-hole"
-    RUN_SETTINGS_DAMAGED = "run-settings-damaged"
-    COMMAND_DAMAGED = "command-damaged"
-    HISTORY_DAMAGED = "history-damaged"
-    MARKDOWN_DAMAGED = "markdown-damaged"
-    INBOX_UNREADABLE = "inbox-unreadable"
-    BATCH_DAMAGED = "batch-damaged"
     GENERATION_DAMAGED = "generation-damaged", "generation {generation}: {error}"
     GENERATION_AHEAD = (
         "generation-ahead",
@@ -59,27 +30,10 @@ class Kind(Worded):
     )
     SEEN_DAMAGED = "seen-damaged"
     REPAIR_UNFINISHED = "repair-unfinished", "a repair was interrupted: run `crawler repair` again"
-    # Rows of the store that are not valid for their family.
-    META_DAMAGED = "meta-damaged", "meta {key}: {error}"
-    EVENT_DAMAGED = "event-damaged", "journal {number}: {error}"
-    EVENT_BEYOND_END = "event-beyond-end", "journal {number}: its number is not below the next one, {next}"
-    ENTRY_DAMAGED = "entry-damaged", "pending {key}: {error}"
-    ENTRY_NUMBER = "entry-number", "pending {key}: number {number}, but the next number is {next}"
-    ENTRY_NOT_CANONICAL = "entry-not-canonical", "pending URL is not canonical: {url}"
-    ENTRY_MISPLACED = "entry-misplaced", "pending {url} is in the queue of {host}"
-    HOST_DAMAGED = "host-damaged"
-    ROBOTS_DAMAGED = "robots-damaged", "robots.txt of {key}: {error}"
-    TRAP_DAMAGED = "trap-damaged", "trap {key}: {error}"
-    COPY_DAMAGED = "copy-damaged", "content {key}: {error}"
-    SOFT404_DAMAGED = "soft404-damaged", "soft404 {key}: {error}"
-    DOUBT_DAMAGED = "doubt-damaged", "ledger {key}: not a URL with that digest"
-    LEDGER_COUNTS_DAMAGED = "ledger-counts-damaged", "meta {key}: {error}"
-    PAGE_DAMAGED = "page-damaged", "page {key}: {error}"
-    DUE_DAMAGED = "due-damaged", "due {key}: {error}"
-    LEFT_OUT_DAMAGED = "left-out-damaged", "left out {key}: {error}"
-    OUTBOX_DAMAGED = "outbox-damaged", "message for another partition {key}: {error}"
-    INLET_DAMAGED = "inlet-damaged", "message from another partition {key}: {error}"
-    PAYLOAD_DAMAGED = "payload-damaged", "payload {key}: {error}"
+    # Rows of the store.
+    ROW_DAMAGED = "row-damaged", "{family} {key}: {error}"
+    ROW_MISPLACED = "row-misplaced", "pending {url} is in the queue of {host}"
+    NUMBER_TOO_HIGH = "number-too-high", "{family} {key}: number {number} is not below the next one, {next}"
     # Files of records.
     FILE_LOST = (
         "file-lost",
@@ -91,19 +45,31 @@ class Kind(Worded):
         "table-lost",
         "no table of frames, as if another program had compressed it: it is read from the start",
     )
-    # Lines of the output.
-    LINE_CUT = "line-cut", "offset {offset}: incomplete line"
-    LINE_NOT_JSON = "line-not-json", "offset {offset}: not JSON: {error}"
-    RECORD_DAMAGED = "record-damaged", "offset {offset}: not a record of a URL"
+    # The output.
+    LINE_DAMAGED = "line-damaged", "offset {offset}: not the record of a URL"
     RECORD_CHANGED = "record-changed", "offset {offset}: differs from the record of {url} written there"
-    OUTPUT_LOST = "output-lost", "missing: put it back, or {what} to fetch its pages again"
+    RECORDS_LOST = "records-lost", "the complete records of {urls:finished URL} are missing: they are fetched again"
+    OUTPUT_LOST = "output-lost", "missing: put it back, or run `crawler repair` to fetch its pages again"
     PARTS_LOST = "parts-lost", "{parts:part} of pages missing, the first at offset {offset}, of {of}"
     BODIES_LOST = "bodies-lost", "the bodies of {bodies:page} are missing or damaged; the first is {file}, of {of}"
     # Parts that disagree.
     ADMITTED_NOT_SEEN = "admitted-not-seen", "journal {number}: the seen-set lacks {missing} of {of:admitted URL}"
     PENDING_NOT_SEEN = "pending-not-seen", "the seen-set lacks {missing:pending URL}, the first at {key}"
     FINISHED_NOT_SEEN = "finished-not-seen", "offset {offset}: the seen-set lacks a finished URL: {key_text}"
+    DIGESTS_DIFFER = "digests-differ", "the digests in the store ({rows}) and those in the journal ({journal}) differ"
     HASH_DIFFERS = "hash-differs", "its hash of URLs, or the secret, differs from that of store/"
+    COUNT_DIFFERS = "count-differs", "{counter}: {counted} counted, but {found} found"
+    HOST_COUNT_DIFFERS = "host-count-differs", "host {host}: {counter}: {counted} counted, but {found} found"
+    HOST_CURSOR = "host-cursor", "host {host}: its queue has entries before {cursor}, where reading starts"
+    HOST_MISSING = "host-missing", "host {host} has {pending:pending URL} but no host record"
+    ROBOTS_MISSING = "robots-missing", "host {host} has fetched its robots.txt, but no answer is stored"
+    REQUEST_MISSING = "request-missing", "the request {name} is pending but not stored"
+    SCHEDULE_DIFFERS = "schedule-differs", "{url}: its record and the schedule have different times for its next visit"
+    MESSAGES_MISSING = (
+        "messages-missing",
+        "outbox: {missing:message} for partition {target} missing before number {number}",
+    )
+    OUTPUT_END = "output-end", "ends at {found}, but the journal's last record ends at {journal}"
     PARTITION_GONE = (
         "partition-gone",
         "the job directory of the partition is missing, and with it URLs that are stored nowhere else",
@@ -114,69 +80,17 @@ class Kind(Worded):
         "{records:record} of URLs that belong to other partitions, the first at offset {offset}: {url} belongs to "
         "partition {owner}",
     )
-    ADMITTED_COUNT = "admitted-count", "{counted:URL} counted as admitted, but the journal has {found}"
-    PENDING_COUNT = (
-        "pending-count",
-        "{counted:URL} counted as pending ({admitted} admitted and {revisits:revisit}, minus {done} done), but the "
-        "queues hold {found}",
-    )
-    HOST_COUNT = "host-count", "{counted:host} counted, but {found:host record} found"
-    HOST_QUEUE_COUNT = (
-        "host-queue-count",
-        "host {host} counts {counted:pending URL} ({counted_retries} for a retry), but its queue holds {found} "
-        "({found_retries})",
-    )
-    HOST_OUTPUT_COUNT = (
-        "host-output-count",
-        "host {host} counts {counted_fetched} fetched and {counted_failed} failed, but pages.jsonl has "
-        "{found_fetched} and {found_failed}",
-    )
-    HOST_CURSOR = "host-cursor", "host {host}: its queue has entries before {cursor}, where reading starts"
-    HOST_MISSING = "host-missing", "host {host} has {pending:pending URL} but no host record"
-    ROBOTS_MISSING = "robots-missing", "host {host} has fetched its robots.txt, but no answer is stored"
-    REQUEST_MISSING = "request-missing", "the request {name} is pending but not stored"
-    TRAP_COUNT = "trap-count", "the counters have {counted:trap count}, but the trap records hold {found}"
-    DOUBT_COUNT = "doubt-count", "{counted:URL} counted as doubted, but the ledger holds {found}"
-    LEDGER_DIGESTS = "ledger-digests", "the digests in the ledger ({rows}) and in the journal ({journal}) differ"
-    SEEN_DIGESTS = "seen-digests", "the digests in the exact seen-set ({rows}) and in the journal ({journal}) differ"
-    SEEN_COUNT = "seen-count", "the row count of the exact seen-set is {counted}, but it has {found:row}"
-    REVISIT_COUNT = "revisit-count", "{counted:revisit} counted as pending, but the queues hold {found}"
-    PAGE_UNSCHEDULED = "page-unscheduled", "page {url} has no time for its next visit and is not queued"
-    PAGE_NOT_DUE = "page-not-due", "page {url} is missing from the schedule"
-    DUE_UNKNOWN = "due-unknown", "schedule: no page {url} is due at that time"
-    SCHEDULED_COUNT = "scheduled-count", "{counted:page} counted as scheduled, but the schedule has {found}"
-    HELD_BACK_COUNT = "held-back-count", "{counted:URL} counted as excluded by the rule {rule}, but {found} are stored"
-    BORDER_COUNT = (
-        "border-count",
-        "{counted:page} counted as having links that limits left out, but {found} are stored, or the numbers of links "
-        "differ",
-    )
-    MESSAGES_MISSING = (
-        "messages-missing",
-        "outbox: {missing:message} for partition {target} missing before number {number}",
-    )
-    OUTPUT_END = "output-end", "ends at {found}, but the journal's last record ends at {journal}"
-    OUTPUT_COUNT = "output-count", "{found:record} found, but {counted:URL} counted as done"
 
 
 class Severity(StrEnum):
     """``DAMAGED``: the bytes differ from those written. ``DISAGREES``: everything is readable, but two parts contradict
-    each other. ``SELF_HEALING``: left by a power loss and removed by the next run, without data loss; an output whose
-    last file is missing may also have been deleted."""
+    each other. ``SELF_HEALING``: left by a power loss and removed by the next run, without data loss."""
 
     DAMAGED = "damaged"
     DISAGREES = "disagrees"
     SELF_HEALING = "self-healing"
 
 
-_NAMES_FILE = (  # the error names the file
-    Kind.UNREADABLE,
-    Kind.RUN_SETTINGS_DAMAGED,
-    Kind.COMMAND_DAMAGED,
-    Kind.HISTORY_DAMAGED,
-    Kind.MARKDOWN_DAMAGED,
-)
-_DIRECTORIES = frozenset({"store", "seen", "inbox", "bodies"})
 _DISAGREES = frozenset(list(Kind)[list(Kind).index(Kind.ADMITTED_NOT_SEEN) :])
 
 
@@ -215,21 +129,12 @@ class Finding(Struct, frozen=True):
     @property
     def text(self) -> str:
         """One line about the finding."""
-        text = self._text()
-        if self.is_fault or self.kind is Kind.OUTPUT_LOST:  # a person may have deleted it
-            return text
-        return f"{text} (left by a power loss; the next run repairs it)"
-
-    def _text(self) -> str:
-        details: dict[str, object] = {"what": "the next run" if self.mends else "`crawler repair`", **self.details}
+        details: dict[str, object] = {"family": self.family, **self.details}
         if self.key is not None:
             details = {"number": int.from_bytes(self.key, "big"), **details, "key": repr(self.key)}
         text = self.kind.filled(details)
-        if self.kind in _NAMES_FILE:
-            return text
-        if self.kind is Kind.LOG_DAMAGED:
-            return f"{self.place}/{text}"
-        return f"{self.place}/: {text}" if self.place in _DIRECTORIES else f"{self.place}: {text}"
+        named = text if self.place == "." or text.startswith(self.place) else f"{self.place}: {text}"
+        return named if self.is_fault else f"{named} (left by a power loss; the next run repairs it)"
 
 
 class Done(Worded):
@@ -247,12 +152,9 @@ class Done(Worded):
     )
     SETTINGS_REBUILT = "settings-rebuilt", "rebuilt job.json from the copy in store/"
     SECRET_RESTORED = "secret-restored", "restored the secret of the seen-set from {source}"
-    SECRET_LOST = "secret-lost", "the secret of the seen-set is lost: rebuilding journal and seen-set with a new one"
-    FILE_REMOVED = "file-removed", "{file}: {error}: moved it away; it will be recreated"
-    BATCH_REMOVED = "batch-removed", "inbox/: {error}: kept it as {kept_as}"
+    FILE_REMOVED = "file-removed", "{file}: {error}: moved it away"
     ROWS_REMOVED = "rows-removed", "left out {count:damaged row} of the family {family}"
     COUNTERS_LOST = "counters-lost", "recounted the lost counters; those of links, retries and duplicates restart at 0"
-    LEDGER_COUNTS_LOST = "ledger-counts-lost", "the counts of the ledger are lost and restart at 0"
     URLS_PENDING_AGAIN = "urls-pending-again", "requeued {count:finished URL} without a complete record"
     URLS_FORGOTTEN = (
         "urls-forgotten",

@@ -2,19 +2,17 @@
 
 ``verify`` reports the findings as they come; ``repair`` uses the totals at the end. Both observe each URL as it is read
 (``Observer``): ``verify`` looks it up in the seen-set, ``repair`` keeps 8 bytes of it. Memory use grows with the number
-of hosts, not of URLs.
+of hosts, not of URLs. ``DigestSum`` compares sets of digests without holding them in memory.
 """
 
 from __future__ import annotations
 
 import contextlib
-import json
-import operator
-import zlib
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import BinaryIO, Protocol
+from typing import BinaryIO
 
+import numpy as np
 from msgspec import Struct, field
 
 from crawler.base.kv import Family, Reader, Row
@@ -31,14 +29,13 @@ from crawler.frontier.traps.soft404 import check_soft404
 from crawler.frontier.traps.traps import check_row
 from crawler.inspect.export.kept_parts import path_of, positions_of
 from crawler.inspect.integrity.finding import Detail, Finding, Kind
-from crawler.inspect.integrity.part_reader import PartReader
-from crawler.job.digest_sum import DigestSum
+from crawler.inspect.integrity.output_files import PartReader
 from crawler.job.directory import PAGES, STORE
 from crawler.job.division import DESCENT, Descent, read_descent
 from crawler.job.left_out import decode_row
 from crawler.job.metrics.catalogue import Counters
 from crawler.job.output import Record, lines_of, record_of
-from crawler.job.output.record_text import has_text, open_text, text_size
+from crawler.job.output.record_text import has_text, open_text
 from crawler.job.partition import inlet, outbox
 from crawler.job.receiving import EPOCH, decode_epoch
 from crawler.job.records import (
@@ -58,12 +55,38 @@ from crawler.job.recovery import OUTPUT_END, PARTITION_KEPT, REPAIRING, OutputCu
 from crawler.job.transaction import OUTPUT_ENDS
 from crawler.seen.exact.ledger import LEDGER_COUNTS, LedgerCounts
 from crawler.seen.exact.rows import HOST_BYTES, ROW_BYTES, rows_of
-from crawler.seen.exact.seen import ROW_COUNT, ROW_COUNT_FORM, KeptRows, kept_rows
+from crawler.seen.exact.seen import ROW_COUNT, KeptRows, kept_rows
 from crawler.seen.filters import FilterError, KeyHash
 from crawler.url.refusal.forbidden_targets import Rule
+from crawler.url.scope.bounds import Limit
 from crawler.url.urls.canonicaliser import Canonical, Canonicaliser
 from crawler.web.archive.payloads import decode_payload
 from crawler.web.fetch.robots_answers import RobotsCache
+
+_SUMMED = 2_048  # pieces that are summed up at a time
+
+
+class DigestSum:
+    """The number of digests, and the sums of their halves modulo 2**64, which do not depend on the order."""
+
+    def __init__(self) -> None:
+        self._waiting: list[bytes] = []
+        self._sums = (0, 0, 0)
+
+    def add(self, digests: bytes) -> None:
+        self._waiting.append(digests)
+        if len(self._waiting) >= _SUMMED:
+            self.sums()
+
+    def sums(self) -> tuple[int, int, int]:
+        """Return (count, sum of the first halves, sum of the second halves)."""
+        count, low, high = self._sums
+        words = np.frombuffer(b"".join(self._waiting), "<u8").reshape(-1, 2)
+        more = words.sum(axis=0, dtype=np.uint64).tolist()
+        self._waiting.clear()
+        self._sums = count + len(words), (low + more[0]) % 2**64, (high + more[1]) % 2**64
+        return self._sums
+
 
 _TOGETHER = 2_048  # keys looked up together
 _UNANSWERED = (Outcome.FAILED, Outcome.EXCLUDED)
@@ -72,7 +95,7 @@ Findings = Iterator[Finding]
 RowCheck = Callable[[bytes, bytes], object]
 
 
-class Observer(Protocol):
+class Observer:
     """Receives each URL as it is read; its findings are requested after each page of rows."""
 
     def admitted(self, number: int, digests: bytes) -> None:
@@ -93,6 +116,7 @@ class Observer(Protocol):
 
     def findings(self) -> Iterable[Finding]:
         """Return the findings since the last call."""
+        return ()
 
 
 _ANY_PARTITION = (-1, PARTITIONS_MOST)  # for a store that does not contain its partition number
@@ -231,46 +255,44 @@ class Inventory:
         yield self._hosts()
         yield self._ledger()
         yield self._rows()
-        for family, kind, check in self._row_checks():
-            yield self._check_rows(family, kind, check)
+        for family, check in self._row_checks().items():
+            yield self._check_rows(family, check)
         yield self._counts()
         yield self._schedule()
         yield self._messages()
         yield self._output()
 
-    def _damage(self, kind: Kind, family: Family, row: Row, error: object = None, **details: Detail) -> Finding:
+    def _damage(self, family: Family, row: Row, error: object) -> Finding:
         """Record a row that is invalid for its family."""
         self.damaged[family].append(row)
-        said: dict[str, Detail] = {} if error is None else {"error": str(error)}
-        return Finding(kind, STORE, said | details, family, row[0])
+        return Finding(Kind.ROW_DAMAGED, STORE, {"error": str(error)}, family, row[0])
 
-    def _differs(self, kind: Kind, counter: str, found: int, **details: Detail) -> Findings:
+    def _compare(self, counter: str, found: int) -> Findings:
         """Compare a number with the counter of that name, if the counters are readable."""
-        if self._counters is not None and (counted := getattr(self._counters, counter)) != found:
-            yield Finding(kind, STORE, {**details, "counted": counted, "found": found})
+        if self._counters is not None:
+            yield from _differ(counter, getattr(self._counters, counter), found)
 
     # -- families that are checked by themselves ---------------------------------------------------------------
 
-    def _row_checks(self) -> list[tuple[Family, Kind, RowCheck]]:
+    def _row_checks(self) -> dict[Family, RowCheck]:
         """Return the check for each row of these families: the function raises ValueError."""
-        settings = self._source.settings
-        robots = RobotsCache(self._store, settings.fetch.user_agent)
-        return [
-            (Family.ROBOTS, Kind.ROBOTS_DAMAGED, lambda _, value: robots.decode(value)),
-            (Family.TRAPS, Kind.TRAP_DAMAGED, self._trap),
-            (Family.CONTENT, Kind.COPY_DAMAGED, check_content),
-            (Family.SOFT404, Kind.SOFT404_DAMAGED, check_soft404),
-            (Family.PAYLOADS, Kind.PAYLOAD_DAMAGED, decode_payload),
-            (Family.LEFT_OUT, Kind.LEFT_OUT_DAMAGED, lambda *row: decode_row(*row).count(self.left_out)),
-            (Family.INLET, Kind.INLET_DAMAGED, lambda key, value: inlet.check_row(key, value, *self._partition)),
-        ]
+        robots = RobotsCache(self._store, self._source.settings.fetch.user_agent)
+        return {
+            Family.ROBOTS: lambda _, value: robots.decode(value),
+            Family.TRAPS: self._trap,
+            Family.CONTENT: check_content,
+            Family.SOFT404: check_soft404,
+            Family.PAYLOADS: decode_payload,
+            Family.LEFT_OUT: lambda *row: decode_row(*row).count(self.left_out),
+            Family.INLET: lambda key, value: inlet.check_row(key, value, *self._partition),
+        }
 
-    def _check_rows(self, family: Family, kind: Kind, check: RowCheck) -> Findings:
+    def _check_rows(self, family: Family, check: RowCheck) -> Findings:
         for row in self._store.rows(family):
             try:
                 check(*row)
             except ValueError as error:
-                yield self._damage(kind, family, row, error)
+                yield self._damage(family, row, error)
 
     def _trap(self, key: bytes, value: bytes) -> None:
         if key[:1] == RENDERING:
@@ -280,17 +302,15 @@ class Inventory:
 
     def _counts(self) -> Findings:
         """Compare the sums of these rows with the stored counters."""
-        counters = self._counters
-        yield from self._differs(Kind.TRAP_COUNT, "trap_counts", self.trap_counts)
-        if counters is not None:
-            for rule in Rule:
-                counted, found = (each.urls_held_back.get(rule, 0) for each in (counters, self.left_out))
-                if counted != found:
-                    details: dict[str, Detail] = {"rule": rule.value, "counted": counted, "found": found}
-                    yield Finding(Kind.HELD_BACK_COUNT, STORE, details)
-            (pages, links), (found, of) = ((c.pages_at_border, c.links_left_out) for c in (counters, self.left_out))
-            if (pages, links) != (found, of):
-                yield Finding(Kind.BORDER_COUNT, STORE, {"counted": pages, "found": found})
+        yield from self._compare("trap_counts", self.trap_counts)
+        counted, found = self._counters, self.left_out
+        if counted is None:
+            return
+        for rule in Rule:
+            yield from _differ(rule.value, counted.urls_held_back.get(rule, 0), found.urls_held_back.get(rule, 0))
+        for limit in Limit:
+            yield from _differ(limit.value, counted.links_left_out.get(limit, 0), found.links_left_out.get(limit, 0))
+        yield from self._compare("pages_at_border", found.pages_at_border)
 
     # -- partitions --------------------------------------------------------------------------------------------
 
@@ -301,7 +321,7 @@ class Inventory:
                 target, number = outbox.read_key(row[0])
                 outbox.check_row(*row, *self._partition)
             except ValueError as error:
-                yield self._damage(Kind.OUTBOX_DAMAGED, Family.OUTBOX, row, error)
+                yield self._damage(Family.OUTBOX, row, error)
                 if len(row[0]) != outbox.KEY_SIZE:
                     continue
             if before is not None and before[0] == target and number != before[1] + 1:
@@ -316,7 +336,7 @@ class Inventory:
             try:
                 name.decode("utf-8")
             except UnicodeDecodeError:
-                yield self._damage(Kind.META_DAMAGED, Family.META, (name, value), "not a name")
+                yield self._damage(Family.META, (name, value), "not a name")
         if self._store.get(Family.META, REPAIRING) is not None:
             yield Finding(Kind.REPAIR_UNFINISHED, STORE)
         for name, read in (
@@ -330,7 +350,7 @@ class Inventory:
             try:
                 read(stored)
             except JournalError as error:
-                yield self._damage(Kind.META_DAMAGED, Family.META, (name, stored or b""), error)
+                yield self._damage(Family.META, (name, stored or b""), error)
 
     def _read_end(self, _: bytes | None) -> None:
         self.journal.end = stored_end(self._store)
@@ -351,12 +371,12 @@ class Inventory:
         if self._counters is None:
             return
         surplus = 0 if self._descent is None else self._descent.surplus
-        yield from self._differs(Kind.ADMITTED_COUNT, "urls_admitted", self.journal.urls - surplus)
+        yield from self._compare("urls_admitted", self.journal.urls - surplus)
         after = sequence_key(self._counters.sequence)
         for family in (Family.ADMITTED, Family.DONE, Family.ASIDES):
             for key, _ in self._store.scan(family, after, None, 1):
                 number = {"next": self._counters.sequence, "number": int.from_bytes(key, "big")}
-                yield Finding(Kind.EVENT_BEYOND_END, STORE, number, family, key)
+                yield Finding(Kind.NUMBER_TOO_HIGH, STORE, number, family, key)
 
     def _admitted(self) -> Findings:
         for rows in self._store.pages(Family.ADMITTED):
@@ -364,7 +384,7 @@ class Inventory:
                 try:
                     self._admission(row)
                 except JournalError as error:
-                    yield self._damage(Kind.EVENT_DAMAGED, Family.ADMITTED, row, error)
+                    yield self._damage(Family.ADMITTED, row, error)
             yield from self._observer.findings()
 
     def _admission(self, row: Row) -> None:
@@ -381,45 +401,37 @@ class Inventory:
 
     def _done(self) -> Findings:
         path, journal = self._source.directory / PAGES, self.journal
-        with contextlib.ExitStack() as opened:
-            output = opened.enter_context(open_text(path)) if has_text(path) else None
-            parts = opened.enter_context(PartReader(self._source.directory))
-            for key, value in self._store.rows(Family.DONE):
+        with open_text(path) if has_text(path) else contextlib.nullcontext() as output:
+            for row in self._store.rows(Family.DONE):
                 journal.events += 1
                 try:
-                    self._number(key)
-                    done = decode_done(value)
+                    self._number(row[0])
+                    done = decode_done(row[1])
                 except JournalError as error:
-                    yield self._damage(Kind.EVENT_DAMAGED, Family.DONE, (key, value), error)
+                    yield self._damage(Family.DONE, row, error)
                     continue
                 self._observer.finished(done)
                 position = done.positions[0]
                 journal.end = position.end
-                line = None if output is None else _read(output, position)
-                if output is not None and line is None:
+                if output is not None and not self._is_cut_off(position) and not _holds(output, position):
                     details: dict[str, Detail] = {"offset": position.end - position.length, "url": done.entry.href}
-                    yield Finding(Kind.RECORD_CHANGED, PAGES, details, mends=self._is_cut_off(position))
-                if self._is_cut_off(position):  # parts of other records are checked with the output
-                    for part in done.positions[1:]:
-                        parts.holds(part, done.entry.href)
-                    if line is not None:
-                        parts.holds_body(record_of(line) or {})
-            yield from parts.findings(mends=True)
+                    yield Finding(Kind.RECORD_CHANGED, PAGES, details)
+        if self._cut is not None and (lost := len(self._cut.lost) + len(self._cut.lost_asides)):
+            yield Finding(Kind.RECORDS_LOST, PAGES, {"urls": lost}, mends=True)
 
     def _asides(self) -> Findings:
-        cut_off = set() if self._cut is None else {key for key, _ in self._cut.lost_asides}
-        with PartReader(self._source.directory) as parts, PartReader(self._source.directory) as mended:
-            for key, value in self._store.rows(Family.ASIDES):
+        lost = set() if self._cut is None else {key for key, _ in self._cut.lost_asides}
+        with PartReader(self._source.directory) as parts:
+            for row in self._store.rows(Family.ASIDES):
                 try:
-                    self._number(key)
-                    aside = decode_aside(value)
+                    self._number(row[0])
+                    aside = decode_aside(row[1])
                 except JournalError as error:
-                    yield self._damage(Kind.EVENT_DAMAGED, Family.ASIDES, (key, value), error)
+                    yield self._damage(Family.ASIDES, row, error)
                     continue
-                for position in aside.positions:
-                    (mended if key in cut_off else parts).holds(position, aside.owner)
+                for position in () if row[0] in lost else aside.positions:
+                    parts.holds(position, aside.owner)
             yield from parts.findings()
-            yield from mended.findings(mends=True)
 
     def _number(self, key: bytes) -> int:
         if len(key) != 8:
@@ -443,23 +455,23 @@ class Inventory:
         try:
             entry = decode_entry(row[1])
         except EntryError as error:
-            return self._damage(Kind.ENTRY_DAMAGED, Family.PENDING, row, error)
+            return self._damage(Family.PENDING, row, error)
         key = self._keys.key(entry.href)
         if key is None:
-            return self._damage(Kind.ENTRY_NOT_CANONICAL, Family.PENDING, row, url=entry.href)
+            return self._damage(Family.PENDING, row, f"the URL is not canonical: {entry.href}")
         self._observer.pending(row[0], entry, key)
         try:
             host, slot = split_pending_key(row[0])
         except EntryError as error:
-            return Finding(Kind.ENTRY_DAMAGED, STORE, {"error": str(error)}, Family.PENDING, row[0])
+            return Finding(Kind.ROW_DAMAGED, STORE, {"error": str(error)}, Family.PENDING, row[0])
         number = int.from_bytes(slot[-8:], "big")
         self.queue.number = max(self.queue.number, number + 1)
         if host != queue_of(entry.href):
-            return Finding(Kind.ENTRY_MISPLACED, STORE, {"host": host, "url": entry.href}, Family.PENDING, row[0])
+            return Finding(Kind.ROW_MISPLACED, STORE, {"host": host, "url": entry.href}, Family.PENDING, row[0])
         self.queue.add(host, slot, entry)
         if self._counters is not None and number >= self._counters.next_number:
             details = {"number": number, "next": self._counters.next_number}
-            return Finding(Kind.ENTRY_NUMBER, STORE, details, Family.PENDING, row[0])
+            return Finding(Kind.NUMBER_TOO_HIGH, STORE, details, Family.PENDING, row[0])
         return None
 
     def _hosts(self) -> Findings:
@@ -469,7 +481,7 @@ class Inventory:
             try:
                 host = decode_host(host_name(key), value)
             except HostRecordError as error:
-                yield self._damage(Kind.HOST_DAMAGED, Family.HOSTS, (key, value), error)
+                yield self._damage(Family.HOSTS, (key, value), error)
                 continue
             met += 1
             if host.politeness.robots_until and self._store.get(Family.ROBOTS, key) is None:
@@ -480,23 +492,13 @@ class Inventory:
             return
         for name, (size, _) in left.items():
             yield Finding(Kind.HOST_MISSING, STORE, {"host": name, "pending": size})
-        counters = self._counters
-        yield from self._differs(Kind.HOST_COUNT, "hosts", met)
-        if counters is not None:
-            made_of = {"admitted": counters.urls_admitted, "revisits": counters.revisits, "done": counters.done}
-            yield from self._differs(Kind.PENDING_COUNT, "pending", total, **made_of)
+        yield from self._compare("hosts", met)
+        yield from self._compare("pending", total)
 
     def _host_queue(self, host: Host, size: list[int]) -> Findings:
         own = host.queue
-        if [own.size, own.retry_size] != size:
-            details: dict[str, Detail] = {
-                "host": host.name,
-                "counted": own.size,
-                "counted_retries": own.retry_size,
-                "found": size[0],
-                "found_retries": size[1],
-            }
-            yield Finding(Kind.HOST_QUEUE_COUNT, STORE, details)
+        yield from _differ("pending", own.size, size[0], host.name)
+        yield from _differ("pending for a retry", own.retry_size, size[1], host.name)
         if self.queue.first.get(host.name, own.cursor) < own.cursor:
             yield Finding(Kind.HOST_CURSOR, STORE, {"host": host.name, "cursor": own.cursor.hex()})
 
@@ -509,14 +511,13 @@ class Inventory:
         for row in self._store.rows(Family.LEDGER):
             waiting += 1
             if not self._is_doubted(*row):
-                yield self._damage(Kind.DOUBT_DAMAGED, Family.LEDGER, row)
+                yield self._damage(Family.LEDGER, row, "not a URL with that digest")
         try:
-            counts = LedgerCounts.decode(self._store.get(Family.META, LEDGER_COUNTS))
+            counts = LedgerCounts.decode(stored := self._store.get(Family.META, LEDGER_COUNTS))
         except FilterError as error:
-            yield Finding(Kind.LEDGER_COUNTS_DAMAGED, STORE, {"error": str(error)}, Family.META, LEDGER_COUNTS)
+            yield self._damage(Family.META, (LEDGER_COUNTS, stored or b""), error)
         else:
-            if counts.waiting != waiting:
-                yield Finding(Kind.DOUBT_COUNT, STORE, {"counted": counts.waiting, "found": waiting})
+            yield from _differ("doubted", counts.waiting, waiting)
 
     def _is_doubted(self, row: bytes, value: bytes) -> bool:
         """Return True if the value is the entry of a URL whose digest is in the row."""
@@ -539,12 +540,11 @@ class Inventory:
             count, sums = count - gone, [(one - other) % 2**64 for one, other in zip(sums, others, strict=True)]
         found = rows.sums()
         if self.journal.whole and found != (count, *sums):
-            kind = Kind.SEEN_DIGESTS if kept.forgets else Kind.LEDGER_DIGESTS
-            yield Finding(kind, STORE, {"rows": found[0], "journal": count}, Family.SEEN)
-        stored = self._store.get(Family.META, ROW_COUNT) if kept.forgets else None
-        if kept.forgets and stored != ROW_COUNT_FORM.pack(found[0]) and (stored, found[0]) != (None, 0):
-            counted = None if stored is None else int.from_bytes(stored, "little")
-            yield Finding(Kind.SEEN_COUNT, STORE, {"counted": counted, "found": found[0]}, Family.META, ROW_COUNT)
+            yield Finding(Kind.DIGESTS_DIFFER, STORE, {"rows": found[0], "journal": count}, Family.SEEN)
+        if kept.forgets:
+            yield from _differ(
+                "seen", int.from_bytes(self._store.get(Family.META, ROW_COUNT) or b"", "little"), found[0]
+            )
 
     # -- revisits ----------------------------------------------------------------------------------------------
 
@@ -552,19 +552,21 @@ class Inventory:
         """Check that each page either has a time and a row in the schedule, or is queued."""
         queued = self.queue.revisits
         if self.queue.whole:
-            yield from self._differs(Kind.REVISIT_COUNT, "revisits_pending", len(queued))
+            yield from self._compare("revisits_pending", len(queued))
         for row in self._store.rows(Family.PAGES):
             try:
                 page = unpack_page(row[1])
                 if page.entry.href.encode("ascii") != row[0]:
                     raise PageError(f"the record of {page.entry.href}")
             except PageError as error:
-                yield self._damage(Kind.PAGE_DAMAGED, Family.PAGES, row, error)
+                yield self._damage(Family.PAGES, row, error)
                 continue
-            if page.due is None and self.queue.whole and row[0] not in queued:
-                yield Finding(Kind.PAGE_UNSCHEDULED, STORE, {"url": page.entry.href}, Family.PAGES, row[0])
-            elif page.due is not None and self._store.get(Family.DUE, due_key(page.due, page.entry.href)) is None:
-                yield Finding(Kind.PAGE_NOT_DUE, STORE, {"url": page.entry.href}, Family.PAGES, row[0])
+            if page.due is None:
+                known = row[0] in queued or not self.queue.whole
+            else:
+                known = self._store.get(Family.DUE, due_key(page.due, page.entry.href)) is not None
+            if not known:
+                yield Finding(Kind.SCHEDULE_DIFFERS, STORE, {"url": page.entry.href}, Family.PAGES, row[0])
         yield from self._due()
 
     def _due(self) -> Findings:
@@ -576,11 +578,11 @@ class Inventory:
                 stored = self._store.get(Family.PAGES, href.encode("ascii"))
                 known = stored is not None and unpack_page(stored).due == due
             except PageError as error:
-                yield self._damage(Kind.DUE_DAMAGED, Family.DUE, row, error)
+                yield self._damage(Family.DUE, row, error)
                 continue
             if not known:
-                yield Finding(Kind.DUE_UNKNOWN, STORE, {"url": href}, Family.DUE, row[0])
-        yield from self._differs(Kind.SCHEDULED_COUNT, "pages_scheduled", count)
+                yield Finding(Kind.SCHEDULE_DIFFERS, STORE, {"url": href}, Family.DUE, row[0])
+        yield from self._compare("pages_scheduled", count)
 
     # -- the output --------------------------------------------------------------------------------------------
 
@@ -596,10 +598,6 @@ class Inventory:
         count, end = 0, 0
         lost = () if self._cut is None else self._cut.lost
         if self._cut is not None and last_end is not None and lost:
-            path = self._source.directory / PAGES
-            size = text_size(path)
-            if size < last_end:
-                yield Finding(Kind.OUTPUT_END, PAGES, {"found": size, "journal": last_end}, mends=True)
             last_end = self._cut.end
         with PartReader(self._source.directory) as parts:
             for start, line in lines_of(self._source.directory / PAGES, None if self._beyond_end else last_end):
@@ -608,7 +606,7 @@ class Inventory:
                 record = record_of(line)
                 key, held = None, True
                 if record is None:
-                    yield _bad_line(start, line)
+                    yield Finding(Kind.LINE_DAMAGED, PAGES, {"offset": start})
                 else:
                     tally.add(record)
                     key = self._keys.key(url := str(record["url"]))
@@ -631,7 +629,7 @@ class Inventory:
         if end != last_end:
             yield Finding(Kind.OUTPUT_END, PAGES, {"found": end, "journal": last_end})
         elif count != self._counters.done:
-            yield Finding(Kind.OUTPUT_COUNT, PAGES, {"counted": self._counters.done, "found": count})
+            yield from self._compare("done", count)
         else:
             yield from self._host_outputs(tally)
 
@@ -639,14 +637,13 @@ class Inventory:
         """Check that the other outputs have the lengths recorded in the journal."""
         if self.damaged[Family.META]:
             return
-        for kind, end in decode_ends(self._store.get(Family.META, OUTPUT_ENDS)).items():
+        stored = decode_ends(self._store.get(Family.META, OUTPUT_ENDS)) if self._cut is None else self._cut.ends
+        for end in stored.values():
             path = path_of(self._source.directory, end.file)
             found = path.stat().st_size if path is not None and path.exists() else 0
             if path is not None and found < end.offset:
                 details: dict[str, Detail] = {"found": found, "journal": end.offset}
-                mends = self._cut is not None and self._cut.ends.get(kind) != end
-                place = str(path.relative_to(self._source.directory))
-                yield Finding(Kind.OUTPUT_END, place, details, mends=mends)
+                yield Finding(Kind.OUTPUT_END, str(path.relative_to(self._source.directory)), details)
 
     def _host_outputs(self, tally: OutputTally) -> Findings:
         """Check that the counts of each host match its records in the output. After a split, some of its records are in
@@ -655,31 +652,23 @@ class Inventory:
             with contextlib.suppress(HostRecordError):
                 host = decode_host(host_name(key), value)
                 fetched, failed, _ = tally.pop(host.name)
-                counted, found = (host.tally.fetched, host.tally.failed), (fetched, failed)
-                is_more = self._descent is not None and all(map(operator.ge, counted, found))
-                if counted != found and not is_more:
-                    details: dict[str, Detail] = {
-                        "host": host.name,
-                        "counted_fetched": host.tally.fetched,
-                        "counted_failed": host.tally.failed,
-                        "found_fetched": fetched,
-                        "found_failed": failed,
-                    }
-                    yield Finding(Kind.HOST_OUTPUT_COUNT, STORE, details, Family.HOSTS, key)
+                for name, counted, found in (
+                    ("fetched", host.tally.fetched, fetched),
+                    ("failed", host.tally.failed, failed),
+                ):
+                    if self._descent is None or counted < found:
+                        yield from _differ(name, counted, found, host.name)
 
 
-def _bad_line(start: int, line: bytes) -> Finding:
-    if not line.endswith(b"\n"):
-        return Finding(Kind.LINE_CUT, PAGES, {"offset": start})
-    try:
-        json.loads(str(line, "utf-8"))
-    except (ValueError, RecursionError) as error:
-        return Finding(Kind.LINE_NOT_JSON, PAGES, {"offset": start, "error": str(error)})
-    return Finding(Kind.RECORD_DAMAGED, PAGES, {"offset": start})
+def _differ(counter: str, counted: int, found: int, host: str | None = None) -> Findings:
+    """Compare a stored count with the counted rows."""
+    if counted != found:
+        details: dict[str, Detail] = {"counter": counter, "counted": counted, "found": found}
+        kind = Kind.COUNT_DIFFERS if host is None else Kind.HOST_COUNT_DIFFERS
+        yield Finding(kind, STORE, details if host is None else {"host": host, **details})
 
 
-def _read(output: BinaryIO, position: Position) -> bytes | None:
-    """Return the record at that position; None if it differs from the one written."""
+def _holds(output: BinaryIO, position: Position) -> bool:
+    """True if the record at that position is as it was written."""
     output.seek(position.end - position.length)
-    data = output.read(position.length)
-    return data if len(data) == position.length and zlib.crc32(data) == position.crc else None
+    return position.is_of(output.read(position.length))

@@ -1,6 +1,7 @@
-"""Makes the outputs besides ``pages.jsonl`` contain exactly the parts of the kept records.
+"""Checks the files of records as files, and compares the other outputs with the records and the journal.
 
-A file with other bytes is not changed: the parts of kept records are copied to new files, and the old file is moved
+After a repair, the outputs besides ``pages.jsonl`` contain exactly the parts of the kept records. A file with other
+bytes is not changed: the parts of kept records are copied to new files, and the old file is moved
 away once nothing refers to it. So an interrupted repair leaves either the old or the new files in use, and the next
 repair moves the others away.
 """
@@ -9,17 +10,21 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+
+from msgspec import Struct
 
 from crawler.base.disk import Disk, make_private_directory
 from crawler.base.kv import Batch, Family, Reader
 from crawler.base.settings.parts import OUTPUTS
-from crawler.inspect.export.kept_parts import path_of, positions_of
-from crawler.inspect.integrity.part_reader import PartReader
-from crawler.job.output import record_of
-from crawler.job.output.appended_file import AppendedFile
+from crawler.inspect.export.kept_parts import PartFiles, path_of, positions_of
+from crawler.inspect.integrity.finding import Detail, Finding, Kind
+from crawler.job.output import Record, record_of
+from crawler.job.output.body_files import DIRECTORY, body_of, is_whole
 from crawler.job.output.outputs import FORMS, empty
+from crawler.job.output.record_text import file_faults
+from crawler.job.output.rotated_files import RotatedFiles
 from crawler.job.records import (
     AsideDone,
     End,
@@ -34,6 +39,80 @@ from crawler.job.records import (
     kind_of,
 )
 from crawler.job.transaction import OUTPUT_ENDS
+
+
+class _Lost(Struct):
+    """The missing parts of one file: offset and owner of the first, and their number."""
+
+    offset: int
+    owner: str
+    parts: int = 0
+
+
+_KNOWN_MOST = 65_536  # files of bodies whose state is cached
+
+
+class PartReader(PartFiles):
+    """Reads the outputs of a job, and records missing parts."""
+
+    def __init__(self, job: Path) -> None:
+        super().__init__(job)
+        self._lost: dict[int, _Lost] = {}  # by file
+        self._bodies: dict[str, bool] = {}  # whether each of the bodies checked last is intact
+        self._missed: tuple[str, str] | None = None  # the first missing or damaged body, and the URL of its record
+        self._missing = 0  # records with such bodies
+        self.bodies_lost = set[str]()  # names of all such bodies
+
+    def holds(self, position: Position, owner: str) -> bool:
+        """Return True if the part of ``owner``, a URL, host or visit, is there as written. Raises OSError."""
+        if self.read(position) is not None:
+            return True
+        self._lost.setdefault(position.file, _Lost(position.end - position.length, owner)).parts += 1
+        return False
+
+    def holds_body(self, record: Record) -> bool:
+        """Return True if the record has no body, or its body is intact. Raises OSError."""
+        name = body_of(record)
+        if name is None:
+            return True
+        whole = self._bodies.pop(name, None)
+        if whole is None:
+            whole = is_whole(self._job, name)
+        self._bodies[name] = whole
+        if len(self._bodies) > _KNOWN_MOST:
+            del self._bodies[next(iter(self._bodies))]
+        if not whole:
+            self._missed = self._missed or (name, str(record["url"]))
+            self._missing += 1
+            self.bodies_lost.add(name)
+        return whole
+
+    def findings(self) -> Iterator[Finding]:
+        """Yield the missing parts and bodies since the last call, one finding per file."""
+        for file, lost in sorted(self._lost.items()):
+            path = path_of(self._job, file)
+            place = OUTPUTS[kind_of(file) - 1] if path is None else str(path.relative_to(self._job))
+            details: dict[str, Detail] = {"offset": lost.offset, "of": lost.owner, "parts": lost.parts}
+            yield Finding(Kind.PARTS_LOST, place, details)
+        self._lost.clear()
+        if self._missed is not None:
+            name, owner = self._missed
+            yield Finding(Kind.BODIES_LOST, DIRECTORY, {"file": name, "of": owner, "bodies": self._missing})
+        self._missed, self._missing = None, 0
+
+
+MOVED = frozenset({Kind.FILE_LOST, Kind.FILE_CUT})  # faults that change the offsets of later records
+
+
+def file_findings(pages: Path) -> Iterator[Finding]:
+    """Yield the faults of the files. Raises OSError."""
+    return (Finding(Kind(each.kind), each.path.name, each.details) for each in file_faults(pages))
+
+
+def is_broken(pages: Path) -> bool:
+    """True if records are unreadable. Raises OSError."""
+    return next(file_faults(pages), None) is not None
+
 
 PREFIX = "damaged-"
 _FILE_SIZE = 2**30
@@ -74,7 +153,7 @@ class OutputFiles:
         self._disk = disk
         self._quarantine = quarantine
         self._stale: set[int] = set()  # files with bytes that no record refers to
-        self._new: dict[int, AppendedFile] = {}  # by kind
+        self._new: dict[int, RotatedFiles] = {}  # by kind
         self._ends: dict[int, End] = {}
 
     @property
@@ -134,8 +213,7 @@ class OutputFiles:
                     positions = tuple([self._copy(position, reader) for position in aside.positions])
                     batch.put(Family.ASIDES, key, encode_aside(AsideDone(aside.owner, positions)))
         self.sync()
-        for kind, file in self._new.items():
-            self._ends[kind] = End(file.number, file.end)
+        self._ends.update((kind, output.end) for kind, output in self._new.items())
         if self._ends:
             batch.put(Family.META, OUTPUT_ENDS, encode_ends(list(self._ends.values())))
 
@@ -148,30 +226,22 @@ class OutputFiles:
 
     def sync(self) -> None:
         """Make the new files durable. Raises OSError."""
-        for file in self._new.values():
-            file.sync()
-            self._disk.sync_directory(file.path.parent)
+        for output in self._new.values():
+            output.sync()
 
     def close(self) -> None:
-        for file in self._new.values():
-            file.close()
+        for output in self._new.values():
+            output.close()
 
     def _copy(self, position: Position, reader: PartReader) -> Position:
         if position.file not in self._stale:
             return position
         data, kind = reader.read(position), kind_of(position.file)
         assert data is not None, "a record that stays has its parts"
-        new = self._new.get(kind)
-        if new is None or new.end >= _FILE_SIZE:
-            new = self._new[kind] = self._begin(kind, new)
-        return new.append(data)
-
-    def _begin(self, kind: int, full: AppendedFile | None) -> AppendedFile:
-        if full is not None:
-            full.sync()
-            full.close()
-        number = FORMS[kind].numbers(self._job)[-1] + 1
-        return AppendedFile(FORMS[kind].path(self._job, number), self._disk, file_number(kind, number), job=self._job)
+        if kind in self._new:
+            return self._new[kind].append(data, _FILE_SIZE)[0]
+        new = self._new[kind] = RotatedFiles(self._job, FORMS[kind], self._disk)
+        return new.append(data, 0)[0]  # in a file of its own
 
     def _asides(self) -> list[tuple[bytes, AsideDone]]:
         found: list[tuple[bytes, AsideDone]] = []

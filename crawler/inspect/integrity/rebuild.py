@@ -4,6 +4,19 @@ Readable rows of the old store are copied: entries, hosts, revisited pages, rows
 can be derived from these and from the records is recreated: order and numbers of the queues, the journal of admitted
 URLs, the digests besides the seen-set, the schedule, the counters. So it does not matter which of these was damaged.
 Until the new store replaces the old one, nothing in the job is changed, except that damaged bodies are moved away.
+
+Which URLs a damaged job still knows, and the state of each, is found out from 8 bytes of each URL. For each URL of an
+intact job, admitted = finished + pending. Each side is stored twice (in queue and journal, in journal and output), so
+URLs lost in one part may still be in another:
+
+    a pending URL                               is fetched, whatever the output contains: its links may be lost
+    a record in the output, not pending         is finished
+    a finished URL without a complete record    is pending again, if the journal still has its address
+    a digest only in the journal                has lost its address: it is forgotten, and admitted when found again
+    a URL missing from the journal              is added by a new event
+
+Memory holds the first half of each URL's digest, in the order in which the job is read. The few rows that differ are
+then read again.
 """
 
 from __future__ import annotations
@@ -11,11 +24,14 @@ from __future__ import annotations
 import contextlib
 import itertools
 import os
+import zlib
+from array import array
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
-from msgspec import Struct
+import numpy.typing as npt
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from crawler.base.disk import Appender, Disk
@@ -37,21 +53,8 @@ from crawler.frontier.page import pack_page, unpack_page
 from crawler.frontier.request_outcome import HostResult
 from crawler.frontier.revisits import due_key
 from crawler.inspect.integrity.finding import Change, Detail, Done, Tell
-from crawler.inspect.integrity.inventory import Inventory, OutputTally, Queue, Source
-from crawler.inspect.integrity.output_files import OutputFiles, Quarantine
-from crawler.inspect.integrity.part_reader import PartReader, is_broken
-from crawler.inspect.integrity.url_marks import (
-    Belief,
-    Digests,
-    Flags,
-    Halves,
-    JournalMarks,
-    Remembered,
-    as_halves,
-    each_digest,
-    finished_lines,
-    halves,
-)
+from crawler.inspect.integrity.inventory import Inventory, Observer, OutputTally, Queue, Source, UrlKeys
+from crawler.inspect.integrity.output_files import OutputFiles, PartReader, Quarantine, is_broken
 from crawler.job.directory import PAGES
 from crawler.job.left_out import decode_row
 from crawler.job.metrics.catalogue import URL_KINDS, Counters
@@ -60,6 +63,7 @@ from crawler.job.output.body_files import BODY_SIZES, encode_sizes, sizes_found
 from crawler.job.output.record_text import page_paths
 from crawler.job.partition.outbox import read_key, row_key
 from crawler.job.records import (
+    DIGEST_SIZE,
     JournalError,
     Outcome,
     count_done,
@@ -70,6 +74,7 @@ from crawler.job.records import (
     sequence_key,
     url_kind,
 )
+from crawler.job.records import Done as Finished
 from crawler.job.recovery import COUNTERS, OUTPUT_END, REPAIRING, encode_end
 from crawler.job.step_log import MARK as FOLLOWED
 from crawler.job.store.wal import MARK as SYNCED
@@ -78,6 +83,169 @@ from crawler.seen.exact.ledger import LEDGER_COUNTS, LedgerCounts
 from crawler.seen.exact.rows import rows_of
 from crawler.seen.exact.seen import ROW_COUNT, ROW_COUNT_FORM, kept_rows
 from crawler.seen.filters import FilterError, KeyHash
+
+_TOGETHER = 1_024  # keys hashed together
+
+Halves = npt.NDArray[np.uint64]
+Flags = npt.NDArray[np.bool_]
+
+
+def halves(digests: bytes) -> array[int]:
+    """Return the first 8 bytes of each digest."""
+    words = np.frombuffer(digests, "<u8").reshape(-1, 2)[:, 0]
+    return array("Q", words.tobytes())
+
+
+def as_halves(values: array[int]) -> Halves:
+    """Return the values as a numpy array. It is a copy, because an array cannot grow while another object uses its
+    buffer."""
+    return np.array(values, np.uint64)
+
+
+def each_digest(digests: bytes) -> list[bytes]:
+    return [digests[at : at + DIGEST_SIZE] for at in range(0, len(digests), DIGEST_SIZE)]
+
+
+class UrlMarks:
+    """The first halves of the keys' digests; keys are hashed in groups."""
+
+    def __init__(self, digests: UrlKeys) -> None:
+        self._digests = digests
+        self._waiting: list[str] = []
+        self._marks = array("Q")
+
+    def add(self, key: str) -> None:
+        self._waiting.append(key)
+        if len(self._waiting) == _TOGETHER:
+            self._hash()
+
+    def all(self) -> array[int]:
+        """Return the marks in the order in which keys were added. Deleting from this array removes them."""
+        self._hash()
+        return self._marks
+
+    def _hash(self) -> None:
+        self._marks.extend(halves(self._digests.digests(self._waiting)))
+        self._waiting.clear()
+
+
+class JournalMarks(Struct):
+    """The URLs of the journal."""
+
+    admitted: array[int] = field(default_factory=lambda: array("Q"))
+    forgotten: set[int] = field(default_factory=set)  # halves of all digests ever removed from the seen-set
+    out: set[bytes] = field(default_factory=set)  # digests not in the seen-set after their last removal
+    done: dict[str, list[Finished]] = field(default_factory=dict)  # by URL; several if it was forgotten and found again
+    start: int = 0  # start of the record of the first kept event
+
+
+class QueueMarks(Struct):
+    """The pending URLs. ``revisits`` is 1 for each that was finished before."""
+
+    urls: UrlMarks
+    revisits: bytearray = field(default_factory=bytearray)
+
+    @property
+    def unfinished(self) -> Halves:
+        """The URLs that were never finished."""
+        chosen: Halves = as_halves(self.urls.all())[np.frombuffer(bytes(self.revisits), np.uint8) == 0]
+        return chosen
+
+
+class OutputMarks(Struct):
+    """The lines of the output: the end of each, its URL, whether it is a valid record, and whether the other outputs
+    have the parts it names."""
+
+    urls: UrlMarks
+    ends: array[int] = field(default_factory=lambda: array("Q"))
+    whole: bytearray = field(default_factory=bytearray)
+    held: bytearray = field(default_factory=bytearray)
+
+    @property
+    def size(self) -> int:
+        return self.ends[-1] if self.ends else 0
+
+    @property
+    def whole_flags(self) -> Flags:
+        return np.frombuffer(bytes(self.whole), np.bool_)
+
+
+class Remembered(Observer):
+    """Collects the marks of every URL in an inventory."""
+
+    def __init__(self, digests: UrlKeys) -> None:
+        self.journal = JournalMarks()
+        self.queue = QueueMarks(UrlMarks(digests))
+        self.output = OutputMarks(UrlMarks(digests))
+
+    def admitted(self, number: int, digests: bytes) -> None:
+        self.journal.admitted.extend(halves(digests))
+        if self.journal.out:
+            self.journal.out.difference_update(each_digest(digests))
+
+    def forgotten(self, digests: bytes) -> None:
+        self.journal.forgotten.update(halves(digests))
+        self.journal.out.update(each_digest(digests))
+
+    def finished(self, done: Finished) -> None:
+        if not self.journal.done:
+            self.journal.start = done.positions[0].end - done.positions[0].length
+        self.journal.done.setdefault(done.entry.href, []).append(done)
+
+    def pending(self, row: bytes, entry: Entry, key: str) -> None:
+        self.queue.urls.add(key)
+        self.queue.revisits.append(entry.revisit)
+
+    def line(self, start: int, line: bytes, record: Record | None, key: str | None, *, held: bool) -> None:
+        """Record a line. The journal has the checksums of the records from its first kept event on."""
+        end = start + len(line)
+        # An older record may belong to a URL that was forgotten and has been finished again since.
+        told = record is not None and end > self.journal.start
+        events = self.journal.done.get(str(record["url"]), []) if record is not None and told else []
+        self.output.ends.append(end)
+        self.output.urls.add(key or "")
+        self.output.held.append(held)
+        self.output.whole.append(key is not None and (not events or any(_is(line, event) for event in events)))
+
+
+def _is(line: bytes, done: Finished) -> bool:
+    position = done.positions[0]
+    return position.length == len(line) and position.crc == zlib.crc32(line)
+
+
+class Belief(Struct, frozen=True):
+    """The facts known about the other parts.
+
+    ``journal_names_all``: every admitted URL is in the journal. ``end`` is the end of the output according to the
+    journal, None if unknown. ``repeats``: a URL may have several records."""
+
+    journal_names_all: bool
+    end: int | None
+    repeats: bool
+
+
+def finished_lines(found: Remembered, belief: Belief) -> Flags:
+    """Return a flag for each line of the output: True if it is the record of a finished URL."""
+    urls, ends = as_halves(found.output.urls.all()), as_halves(found.output.ends)
+    good = found.output.whole_flags & np.frombuffer(bytes(found.output.held), np.bool_)
+    # A forgotten URL may be finished, and then pending or finished again.
+    free = np.isin(urls, np.array(sorted(found.journal.forgotten), np.uint64))
+    good &= free | ~np.isin(urls, found.queue.unfinished)
+    if belief.journal_names_all:
+        good &= np.isin(urls, as_halves(found.journal.admitted))
+    elif belief.end is not None:
+        good &= ends <= belief.end
+    if belief.repeats:
+        return good
+    places = np.flatnonzero(good)
+    _, first = np.unique(urls[places], return_index=True)
+    if len(first) < len(places):
+        later = np.ones(len(places), np.bool_)
+        later[first] = False
+        later &= ~free[places]
+        good[places[later]] = False
+    return good
+
 
 WHOLE = f"{PAGES}.whole"  # all kept records, until this file replaces the old files of records
 _CHANGES = 4_096  # changes in one batch
@@ -113,7 +281,7 @@ class Rebuild:
         self._old = context.old
         self._path = context.directory / PAGES
         self._order = order
-        self._digests = Digests(context.settings, context.hash)
+        self._digests = UrlKeys(context.settings, context.hash)
         self._kept = _stored_counters_or_none(context.old.get(Family.META, COUNTERS))
         self._found = Remembered(self._digests)
         source = Source(context.directory, context.settings, context.hash, context.old, self._kept)
@@ -123,19 +291,15 @@ class Rebuild:
         self._queue = Queue()
         self._batch = Batch()
 
-    def run(self, *, whole_store: bool, secret_lost: bool) -> None:
-        """Write the new store, which is empty, and make it durable.
-
-        ``whole_store`` is False if rows of the old one were lost; with ``secret_lost``, its digests are meaningless.
-        Raises OSError."""
+    def run(self, *, whole_store: bool) -> None:
+        """Write the new store, which is empty, and make it durable. ``whole_store`` is False if rows of the old one
+        were lost. Raises OSError."""
         context, found, inventory = self._context, self._found, self._inventory
         for part in inventory.parts():
             for _ in part:
                 pass  # the changes are reported, not the findings
-        if secret_lost:
-            found.journal = JournalMarks(done=found.journal.done, start=found.journal.start)
         self._report_rows()
-        belief = self._belief(whole_store and not secret_lost)
+        belief = self._belief(whole_store)
         good = finished_lines(found, belief)
         again = self._unfinished(good, belief)
         self._write_output(good)
@@ -358,7 +522,6 @@ class Rebuild:
             counts = LedgerCounts.decode(self._old.get(Family.META, LEDGER_COUNTS))
         except FilterError:
             counts = LedgerCounts()
-            self._context.done(Done.LEDGER_COUNTS_LOST)
         counts.waiting = 0
         for key, value in self._whole_rows(Family.LEDGER):
             counts.waiting += 1

@@ -2,7 +2,7 @@
 
     store       a copy of the damaged store is opened, with RocksDB's repair if needed, and its rows are read
     job.json    rebuilt from the copy of its settings in the store
-    secret      of the seen-set: from job.json or the store; if both lack it, a new one is made
+    secret      of the seen-set: from job.json or the store
     the rest    read once (``inventory``) and rebuilt next to the old files (``rebuild``)
     seen-set    rebuilt from the new journal
 
@@ -28,17 +28,15 @@ from msgspec import Struct
 from crawler.base.disk import Disk, RealDisk, failpoint, make_private_directory
 from crawler.base.kv import Family
 from crawler.base.settings.load import SettingsError, settings_from
-from crawler.base.settings.parts import SeenSettings, Settings
+from crawler.base.settings.parts import Settings
 from crawler.frontier.order import Order
 from crawler.inspect.crawl_partitions import Partition, holds_crawl, whole_job
-from crawler.inspect.integrity.crawl_verifier import verify_places
 from crawler.inspect.integrity.finding import Change, Detail, Done, Finding, Tell
 from crawler.inspect.integrity.output_files import Quarantine
 from crawler.inspect.integrity.rebuild import WHOLE, Rebuild, RepairContext, place_whole
-from crawler.inspect.integrity.verifier import unreadable, verify_job
-from crawler.job.checkpoint.envelope import EnvelopeError, UnknownVersionError, fault_of
+from crawler.inspect.integrity.verifier import file_faults, unreadable, verify_job, verify_places
+from crawler.job.checkpoint.envelope import EnvelopeError, UnknownVersionError
 from crawler.job.checkpoint.generations import KEPT, Generations
-from crawler.job.crawl_at_rest import at_rest
 from crawler.job.crawl_file import CrawlFile, check_any_here, partition_directory, partitions_gone, read_crawl_file
 from crawler.job.directory import (
     IDENTITY,
@@ -52,12 +50,8 @@ from crawler.job.directory import (
     check_restored,
 )
 from crawler.job.division import read_descent
-from crawler.job.history_file import HISTORY, course_fault
 from crawler.job.identity import FORMAT, Identity, read_identity, shaping_of, write_identity
-from crawler.job.inbox import INBOX, Inbox
-from crawler.job.job_lock import JobLock
-from crawler.job.last_command import COMMAND, read_command
-from crawler.job.markdown_files import DIRECTORY, markdown_fault
+from crawler.job.job_lock import JobLock, at_rest
 from crawler.job.output.body_files import DIRECTORY as BODIES
 from crawler.job.output.outputs import FORMS
 from crawler.job.output.record_text import page_paths, text_size
@@ -73,10 +67,9 @@ from crawler.job.recovery import (
     restore_seen,
     stored_counters,
 )
-from crawler.job.run_settings import RUN, read_run
 from crawler.job.snapshot import remove_tree
 from crawler.job.store.readable_copy import ReadableCopy, open_copy
-from crawler.job.store.rocks import PartitionStore, RocksStore, StoreError, StoreVersionError
+from crawler.job.store.rocks import PartitionStore, RocksStore, StoreError
 from crawler.job.store.wal import log_fault
 from crawler.seen.filters import FilterError, KeyHash
 
@@ -124,8 +117,6 @@ def find_all(directory: Path) -> list[Finding]:
     found: list[Finding] = []
     try:
         found.extend(verify_job(directory))
-    except StoreVersionError as error:
-        raise JobError(str(error)) from error
     except (JobError, OSError) as error:
         found.append(unreadable(error))
     return found
@@ -241,7 +232,7 @@ class _Repair:
             self._partition = self._partition or kept_partition(old)
         if not any(old.scan(family, b"", None, 1) for family in (Family.PENDING, Family.ADMITTED, Family.DONE)):
             self._restart_crawl()
-        self._hash, secret_lost = self._find_hash(old)
+        self._hash = self._find_hash(old)
         settings = self._settings(old)
         remove_tree(self._directory / _PART)
         new = (RocksStore if self._partition is None else PartitionStore)(self._directory / _PART)
@@ -257,7 +248,7 @@ class _Repair:
                 self._tell,
             )
             rebuild = Rebuild(context, Order(settings.crawl.order))
-            rebuild.run(whole_store=whole, secret_lost=secret_lost)
+            rebuild.run(whole_store=whole)
             batch = new.batch()
             batch.put(Family.META, REPAIRING, b"")
             keep_identity(new, self._identity(settings), batch)
@@ -363,8 +354,8 @@ class _Repair:
 
     # -- the secret --------------------------------------------------------------------------------------------
 
-    def _find_hash(self, store: RocksStore) -> tuple[KeyHash, bool]:
-        """Return the journal's hash, and False; or a new hash and True if it was lost, and with it the journal."""
+    def _find_hash(self, store: RocksStore) -> KeyHash:
+        """Return the journal's hash. Raises JobError if it is lost, and with it the meaning of all digests."""
         told = None if self._identity_told is None else self._identity_told.hash
         try:
             kept = kept_hash(store)
@@ -372,34 +363,17 @@ class _Repair:
             kept = None
         found = kept or told
         if found is None:
-            tables = kept_shaping(store) or {}
-            self._done(Done.SECRET_LOST)
-            return KeyHash.new(str(tables.get("seen", {}).get("hash", SeenSettings().hash))), True
+            raise JobError(
+                f"{self._directory}: the secret of its digests is damaged in {IDENTITY} and {STORE}/: restore a backup",
+                new_job=True,
+            )
         if told != kept:
             self._done(Done.SECRET_RESTORED, source=IDENTITY if kept is None else STORE)
-        return found, False
+        return found
 
     # -- small files -------------------------------------------------------------------------------------------
 
     def _small_files(self) -> None:
-        inbox, names, refused = Inbox(self._directory, self._disk), list[str](), None
-        try:
-            names = inbox.waiting()
-        except NotADirectoryError as error:
-            refused = error.strerror
-        faults = {
-            RUN: read_run(self._directory).fault,
-            COMMAND: fault_of(read_command, self._directory),
-            HISTORY: course_fault(self._directory),
-            DIRECTORY: markdown_fault(self._directory),
-            INBOX: refused,
-        }
-        for name, fault in faults.items():
-            if fault is not None:
-                self._quarantine.move(self._directory / name)
-                self._done(Done.FILE_REMOVED, file=name, error=fault)
-        for name in names:
-            try:
-                inbox.read(name)
-            except EnvelopeError as error:
-                self._done(Done.BATCH_REMOVED, error=str(error), kept_as=str(inbox.set_aside(f"{name}.urls")))
+        for name, fault in list(file_faults(self._directory)):
+            self._quarantine.move(self._directory / name)
+            self._done(Done.FILE_REMOVED, file=name, error=fault)

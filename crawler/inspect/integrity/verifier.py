@@ -1,33 +1,45 @@
-"""Verifies a job: checks all checksums, and that the parts of the job agree."""
+"""Verifies a job: checks all checksums, and that the parts of the job agree.
+
+Of a crawl, each partition is verified as a job, and it is checked that each partition holds only its own URLs. A URL
+belongs to exactly one partition. If all URLs of each partition belong to it, no URL is in two.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import json
 import os
-from collections.abc import Iterable, Iterator
+import re
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from crawler.base.disk import ReadingDisk, RealDisk
 from crawler.base.kv import Family, Reader
 from crawler.base.settings.load import SettingsError
 from crawler.frontier.entry import Entry, EntryError, decode_entry
+from crawler.frontier.host import host_name, stored_host
+from crawler.inspect.crawl_partitions import Partition, crawl_partitions
 from crawler.inspect.integrity.finding import Detail, Finding, Kind
-from crawler.inspect.integrity.inventory import Inventory, Source
-from crawler.inspect.integrity.part_reader import MOVED, file_findings
+from crawler.inspect.integrity.inventory import Inventory, Observer, Source
+from crawler.inspect.integrity.output_files import MOVED, file_findings
 from crawler.inspect.job_reader import OpenJob, open_job
+from crawler.inspect.record_stream import Tail
 from crawler.job.checkpoint.envelope import EnvelopeError, fault_of
+from crawler.job.crawl_file import partitions_gone
 from crawler.job.directory import IDENTITY, PAGES, SEEN, STORE, JobError
+from crawler.job.division import read_descent
 from crawler.job.history_file import HISTORY, course_fault
 from crawler.job.identity import read_identity
 from crawler.job.inbox import INBOX, Inbox
 from crawler.job.last_command import COMMAND, read_command
 from crawler.job.markdown_files import DIRECTORY, markdown_fault
 from crawler.job.output import Outputs, Record
-from crawler.job.records import DIGEST_SIZE, Done, JournalError, decode_seen
+from crawler.job.partition.placement import Placement
+from crawler.job.records import DIGEST_SIZE, JournalError, decode_seen
 from crawler.job.recovery import HASH_KEPT, OutputCut, check_output, kept_hash
-from crawler.job.run_settings import RUN
+from crawler.job.run_settings import RUN, read_run
 from crawler.job.store.readable_copy import holes
-from crawler.job.store.rocks import StoreError, StoreVersionError
+from crawler.job.store.rocks import StoreError
 from crawler.job.store.wal import log_fault
 from crawler.job.stored_errors import DAMAGE
 from crawler.seen.filters import FilterError, FormatError, NoMemoryError, SeenSet
@@ -47,7 +59,7 @@ def verify_job(directory: Path) -> Iterator[Finding]:
     except NoMemoryError:
         raise  # not damage
     except StoreError as error:
-        if error.errno is not None or isinstance(error, StoreVersionError):
+        if error.errno is not None:
             raise
         yield unreadable(error)
     except (SettingsError, *DAMAGE) as error:
@@ -61,12 +73,11 @@ def unreadable(error: Exception) -> Finding:
 def _verify(directory: Path) -> Iterator[Finding]:
     yield from _logs(directory)
     with open_job(directory, as_run=True) as job:
-        yield from _small_files(job)
+        yield from (Finding(Kind.FILE_DAMAGED, name, {"error": fault}) for name, fault in file_faults(directory))
         parts = _Parts()
         if job.store_fault is not None:
             yield Finding(Kind.STORE_NOT_OPENED, STORE, {"error": job.store_fault})
         yield from parts.check(_hash(job))
-        yield from parts.check(_link_batches(job))
         yield from parts.check(_generations(job))
         observer = SeenCheck()
         yield from parts.check(observer.load(job))
@@ -77,15 +88,15 @@ def _verify(directory: Path) -> Iterator[Finding]:
         yield from files
         # After a lost file, every later record would be another finding.
         is_moved = not MOVED.isdisjoint(finding.kind for finding in files)
-        gone: dict[str, bool] = {}  # missing outputs by place, and whether the next run mends all findings there
+        gone = dict[str, None]()  # places of missing outputs
         inventory = Inventory(source, observer, cut=_cut(job, observer.sequence))
         for part in inventory.parts():
             for finding in parts.check(part):
                 if finding.kind in _OF_OUTPUTS and not (directory / finding.place).exists():
-                    gone[finding.place] = gone.get(finding.place, True) and finding.mends
+                    gone[finding.place] = None
                 elif not is_moved or finding.kind is not Kind.RECORD_CHANGED:
                     yield finding
-        yield from (Finding(Kind.OUTPUT_LOST, place, mends=mends) for place, mends in gone.items())
+        yield from (Finding(Kind.OUTPUT_LOST, place) for place in gone)
         if parts.unreadable:
             yield from (Finding(Kind.STORE_HOLE, STORE, {"error": hole}) for hole in holes(job.store))
 
@@ -109,7 +120,7 @@ class _Parts:
             yield Finding(Kind.SEEN_DAMAGED, SEEN, {"error": str(error)})
 
 
-class SeenCheck:
+class SeenCheck(Observer):
     """Looks up every URL in the seen-set, in groups. Without a loaded seen-set it checks nothing."""
 
     def __init__(self) -> None:
@@ -133,12 +144,6 @@ class SeenCheck:
 
     def admitted(self, number: int, digests: bytes) -> None:
         self._admitted.append((number, digests))
-
-    def forgotten(self, digests: bytes) -> None:
-        pass  # known from ``load``
-
-    def finished(self, done: Done) -> None:
-        pass  # the check of its record in the output covers it
 
     def pending(self, row: bytes, entry: Entry, key: str) -> None:
         if not self._pending:
@@ -214,16 +219,28 @@ def _cut(job: OpenJob, sequence: int | None) -> OutputCut | None:
         return None  # reported by the checks of the parts
 
 
-def _small_files(job: OpenJob) -> Iterator[Finding]:
-    if job.settings_fault is not None:
-        yield Finding(Kind.RUN_SETTINGS_DAMAGED, RUN, {"error": job.settings_fault})
-    for kind, place, fault in (
-        (Kind.COMMAND_DAMAGED, COMMAND, fault_of(read_command, job.directory)),
-        (Kind.HISTORY_DAMAGED, HISTORY, course_fault(job.directory)),
-        (Kind.MARKDOWN_DAMAGED, DIRECTORY, markdown_fault(job.directory)),
-    ):
-        if fault is not None:
-            yield Finding(kind, place, {"error": fault})
+def file_faults(directory: Path) -> Iterator[tuple[str, str]]:
+    """Yield the damaged small files, each by its path in the job, with its fault. Raises JobError, SettingsError,
+    OSError."""
+    faults = {
+        RUN: read_run(directory).fault,
+        COMMAND: fault_of(read_command, directory),
+        HISTORY: course_fault(directory),
+        DIRECTORY: markdown_fault(directory),
+    }
+    inbox, names = Inbox(directory, RealDisk()), list[str]()
+    try:
+        names = inbox.waiting()
+    except NotADirectoryError as error:
+        faults[INBOX] = error.strerror
+    yield from ((name, fault) for name, fault in faults.items() if fault is not None)
+    for name in names:
+        try:
+            inbox.read(name)
+        except EnvelopeError as error:
+            yield f"{INBOX}/{name}.urls", str(error).removeprefix(f"{name}.urls: ")
+        except FileNotFoundError:
+            pass  # a running crawl has admitted it in the meantime
 
 
 def _hash(job: OpenJob) -> Iterator[Finding]:
@@ -231,26 +248,10 @@ def _hash(job: OpenJob) -> Iterator[Finding]:
     try:
         kept = kept_hash(job.store)
     except FilterError as error:
-        yield Finding(Kind.META_DAMAGED, STORE, {"error": str(error)}, Family.META, HASH_KEPT)
+        yield Finding(Kind.ROW_DAMAGED, STORE, {"error": str(error)}, Family.META, HASH_KEPT)
         return
     if kept is not None and kept != job.identity.hash:
         yield Finding(Kind.HASH_DIFFERS, IDENTITY)
-
-
-def _link_batches(job: OpenJob) -> Iterator[Finding]:
-    inbox = Inbox(job.directory, RealDisk())
-    try:
-        names = inbox.waiting()
-    except OSError as error:
-        yield Finding(Kind.INBOX_UNREADABLE, INBOX, {"error": error.strerror})
-        return
-    for name in names:
-        try:
-            inbox.read(name)
-        except EnvelopeError as error:
-            yield Finding(Kind.BATCH_DAMAGED, INBOX, {"batch": name, "error": str(error)})
-        except FileNotFoundError:
-            pass  # a running crawl has admitted it in the meantime
 
 
 def _requests(store: Reader) -> Iterator[Finding]:
@@ -279,3 +280,56 @@ def _generations(job: OpenJob) -> Iterator[Finding]:
         if manifest.sequence > job.counters.sequence:
             ends = {"generation": number, "sequence": manifest.sequence, "journal": job.counters.sequence}
             yield Finding(Kind.GENERATION_AHEAD, SEEN, ends)
+
+
+_URL = re.compile(rb'\{"url":("(?:[^"\\]|\\.)*")')
+
+
+def verify_crawl(directory: Path) -> Iterator[tuple[Partition, Finding]]:
+    """Yield the findings of each partition; none if all are intact. Raises the exceptions of ``verify_job``."""
+    crawl = crawl_partitions(directory)
+    for partition in crawl.found:
+        yield from ((partition, finding) for finding in verify_job(partition.directory))
+    if not crawl.is_job:
+        yield from verify_places(directory, crawl.placement, crawl.found)
+
+
+def verify_places(
+    directory: Path, placement: Placement, partitions: Sequence[Partition]
+) -> Iterator[tuple[Partition, Finding]]:
+    """Yield the missing partitions of the crawl, and the hosts and records that belong to another partition."""
+    for gone in partitions_gone(directory):
+        yield Partition(int(gone.name), gone), Finding(Kind.PARTITION_GONE, gone.name)
+    for partition in partitions:
+        # Unreadable data is reported by the verification of the partition itself.
+        with contextlib.suppress(JobError, StoreError, SettingsError, *DAMAGE):
+            yield from ((partition, finding) for finding in _hosts_elsewhere(partition, placement))
+            yield from ((partition, finding) for finding in _records_elsewhere(partition, placement))
+
+
+def _hosts_elsewhere(partition: Partition, placement: Placement) -> Iterator[Finding]:
+    with open_job(partition.directory) as job:
+        for page in job.store.pages(Family.HOSTS):
+            for key, value in page:
+                name, host = host_name(key), stored_host(value)
+                owner = placement.of_host(name)
+                if owner != partition.number and (host.size or host.tally.fetched or host.tally.failed):
+                    yield Finding(Kind.HOST_ELSEWHERE, STORE, {"host": name, "owner": owner}, Family.HOSTS, key)
+
+
+def _records_elsewhere(partition: Partition, placement: Placement) -> Iterator[Finding]:
+    """Yield one finding for all misplaced records: the first one, and their number. Those from before a split stay."""
+    first, count = None, 0
+    with open_job(partition.directory) as job:
+        descent = read_descent(job.store)
+    begin = 0 if descent is None else descent.records
+    for offset, line in Tail(partition.directory, at=begin).placed():
+        found = _URL.match(line)
+        url = None if found is None else str(json.loads(found[1]))
+        if url is not None and placement.of(url) != partition.number:
+            count += 1
+            first = first or (offset, url)
+    if first is not None:
+        offset, url = first
+        details: dict[str, Detail] = {"offset": offset, "url": url, "owner": placement.of(url), "records": count}
+        yield Finding(Kind.RECORDS_ELSEWHERE, PAGES, details)

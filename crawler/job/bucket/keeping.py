@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 from msgspec import Struct, field
 
 from crawler.base.disk import FULL, DisplacedError, make_private_directory
-from crawler.job.bucket.layout import Snapshot, log_key, newest_snapshot, standing
+from crawler.job.bucket.layout import Snapshot, alive_key, log_key, newest_snapshot, standing
 from crawler.job.bucket.log_objects import Log
 from crawler.job.bucket.objects import BucketDown, BucketError, Objects
 from crawler.job.bucket.ownership import release
@@ -35,6 +35,7 @@ Beside = Callable[[Callable[[], Any]], Awaitable[Any]]
 
 _EVERY = 1.0  # seconds between two log objects
 _QUIET = 5.0  # seconds, if no visit was finished since
+_SIGN = 20.0  # seconds without steps between two signs of life
 _CHUNK = 4 * 2**20  # bytes of steps per object, unless a single step is larger
 _STEPS, _SECONDS = 20_000, 300.0  # steps and seconds between two snapshots
 _REST = 10.0  # seconds to wait after a failed snapshot
@@ -71,15 +72,16 @@ class _Kept(Struct, eq=False):
         if mark.number > self.mark.number:
             self.mark = mark
             self.job.log.forget(mark)
-        self.job.stored_to(self.mark)
+        self.job.promises.stored_to(self.job.log.commits(self.mark))
 
 
 class _Pace(Struct):
     """Decides when to put steps in which no visit was finished. ``put_at``: the time of the last object; ``steps``: the
-    number of steps of all jobs at the last check."""
+    number of steps of all jobs at the last check; ``signs``: the number of signs of life, of which the last is kept."""
 
     put_at: float
     steps: int = 0
+    signs: int = 0
 
     def is_due(self, steps: int, now: float) -> bool:
         """Return True if steps are to be put now. Once no new steps arrive, they are put at once, because other
@@ -195,13 +197,20 @@ class Keeping:
     async def _keep_log(self) -> None:
         while True:
             await asyncio.sleep(_EVERY)
-            await self._try(self._ship(self._clock()), _LOG)
+            if await self._try(self._ship(self._clock()), _LOG) and self._clock() >= self._pace.put_at + _SIGN:
+                await self._try(self._beside(self._show_life), _LOG)
+
+    def _show_life(self) -> None:
+        self.objects.put(alive_key(self.log.worker, self._pace.signs), b"")
+        if self._pace.signs:
+            self.objects.delete([alive_key(self.log.worker, self._pace.signs - 1)])
+        self._pace.signs, self._pace.put_at = self._pace.signs + 1, self._clock()
 
     async def _ship(self, now: float) -> None:
         """Put all steps that the bucket lacks at this moment. Raises TakenOverError, BucketError, BucketDown."""
         async with self._shipping:
             ends = {each: each.job.log.mark.number for each in self._kept.values()}
-            is_due = self._pace.is_due(sum(ends.values()), now) or any(kept.job.is_awaited for kept in ends)
+            is_due = self._pace.is_due(sum(ends.values()), now) or any(kept.job.promises.waiting for kept in ends)
             while self._waiting is not None or self._next(ends, is_due=is_due):
                 assert self._waiting is not None
                 chunks, data = self._waiting

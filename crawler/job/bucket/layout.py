@@ -40,9 +40,9 @@ MAGIC = "crawler-bucket"
 VERSION = 1
 KEPT = 2  # snapshots kept per partition
 KEEP = 86_400.0  # seconds before pieces without a snapshot are removed: one may be in progress
-PIECES = "pieces/"
+PIECES, ALIVE = "pieces/", "alive/"
 SNAPSHOT = re.compile(r"snapshot/([0-9]{2,})/([0-9]{8})-([0-9]{6})", re.ASCII)  # partition, epoch, number
-_SILENT = 30.0  # seconds without a log object after which a worker counts as gone, or as waiting
+_SILENT = 30.0  # seconds without an object after which a worker counts as gone
 OWNER = re.compile(r"owner/([0-9]{2,})/([0-9]{8})(-released)?", re.ASCII)  # partition, epoch
 
 T = TypeVar("T", bound=Struct)
@@ -166,6 +166,10 @@ class Snapshot(Struct, frozen=True):
         return self.pages.size + sum(each.size for each in (*self.files.values(), *self.outputs.values()))
 
 
+def alive_key(worker: str, number: int) -> str:
+    return f"{ALIVE}{worker}/{number}"
+
+
 def log_key(worker: str, number: int) -> str:
     return f"log/{worker}/{number:012}"
 
@@ -244,12 +248,13 @@ def standing(objects: Objects, partition: int) -> Standing:
 
 
 def is_at_work(objects: Objects, partition: int, now: float) -> bool:
-    """Return True if the partition has an owner whose log has grown in the last seconds before ``now``, by the store's
-    clock. Raises BucketError, BucketDown."""
+    """Return True if the partition has an owner that has put steps, or a sign of life, in the last seconds before
+    ``now``, by the store's clock. Raises BucketError, BucketDown."""
     there = standing(objects, partition)
     if there.owner is None or there.is_released:
         return False
-    return any(each.modified > now - _SILENT for each in objects.list(f"log/{there.owner.worker}/"))
+    prefixes = f"log/{there.owner.worker}/", f"{ALIVE}{there.owner.worker}/"
+    return any(each.modified > now - _SILENT for prefix in prefixes for each in objects.list(prefix))
 
 
 def snapshots(objects: Objects, partition: int) -> list[tuple[int, int]]:

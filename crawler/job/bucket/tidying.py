@@ -5,14 +5,14 @@ from __future__ import annotations
 
 from collections import defaultdict
 
-from crawler.job.bucket.layout import KEEP, OWNER, PIECES, SNAPSHOT, read_snapshot, standing
+from crawler.job.bucket.layout import ALIVE, KEEP, OWNER, PIECES, SNAPSHOT, read_snapshot, standing
 from crawler.job.bucket.objects import Objects
 
 
 def tidy(objects: Objects, now: float) -> None:
-    """Remove pieces that are in no snapshot, logs that belong to no snapshot or owner, and owners before the oldest
-    snapshot. The closing object of each log is kept, because its worker may only be asleep. ``now`` is in seconds since
-    1970. Raises BucketError, BucketDown."""
+    """Remove pieces that are in no snapshot, logs and signs of life that belong to no snapshot or owner, and owners
+    before the oldest snapshot. The closing object of each log is kept, because its worker may only be asleep. ``now``
+    is in seconds since 1970. Raises BucketError, BucketDown."""
     logs = defaultdict[str, list[str]](list)  # listed first: logs that start later must not be removed
     for each in objects.list("log/"):
         logs[each.key.split("/")[1]].append(each.key)
@@ -36,4 +36,5 @@ def tidy(objects: Objects, now: float) -> None:
     for worker, keys in logs.items():
         if worker not in workers:
             gone += sorted(keys)[:-1]
+    gone += [each.key for each in objects.list(ALIVE) if each.key.split("/")[1] not in workers]
     objects.delete(gone)

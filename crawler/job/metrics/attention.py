@@ -67,7 +67,7 @@ def _of_the_run(stats: Mapping[str, Any]) -> Iterator[Need]:
         yield Need("nothing-fetched", text, "Nothing was fetched so far", act)
     if stats.get("stopped_by") == KILLED:
         act = "Run the same command to resume."
-        yield Need("killed", "its last run was killed: nothing is lost, resume it", "The last run was killed", act)
+        yield Need("killed", "it was killed; nothing is lost", "The last run did not end", act)
     paused, by = stats.get("paused"), stats.get("paused_by")
     if not paused:
         return
@@ -147,11 +147,6 @@ def _of_hosts(stats: Mapping[str, Any]) -> Iterator[Need]:
         told = stats["hosts_need_browser"]["count"] >= HOSTS_SHARE * hosts
         act = "Only a browser finds links made by scripts. crawler hosts --sort needs_scripts lists the hosts."
         yield Need("hosts-need-browser", scripted, "Hosts probably need a browser", act, Level.WAIT, told)
-    overlooked = stats.get("hosts_overlooked") or {}
-    if overlooked.get("count"):
-        act = "This is a bug: stop and resume the crawl, and please report it."
-        what = f"{counted(overlooked['count'], 'host')} overlooked"
-        yield Need("hosts-overlooked", ", ".join(overlooked["names"]), what, act, told=False)
     proxies = stats.get("proxies") or {}
     if failing := proxies.get("failing") or 0:
         reason = next((each["reason"] for each in proxies.get("named") or () if each.get("reason")), "")

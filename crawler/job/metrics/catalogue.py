@@ -269,10 +269,6 @@ _OTHERS: dict[str, Statistic] = {
     "hosts_by_state": gauge("Hosts by state, at the last count.", whole, name="hosts_in_state", label=Label("state")),
     "hosts_without_page": gauge("Hosts that gave no page, by cause.", label=Label("cause")),
     "hosts_need_browser": shown(None),
-    "hosts_overlooked.count": gauge(
-        "Hosts that are due and have a free slot, but get no request: a bug of the program.", name="hosts_overlooked"
-    ),
-    "hosts_overlooked.names": shown(names),
     "slots.total": gauge("Requests that the crawl may have in flight.", name="slots"),
     "slots.free": gauge("Slots that are free."),
     "slots.quick": gauge("Slots held by quick hosts."),

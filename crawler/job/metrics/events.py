@@ -6,13 +6,11 @@ the events after a number; numbers increase over the whole life of the job.
 
 from __future__ import annotations
 
-import heapq
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable
 from enum import StrEnum
 from typing import Any
 
-import msgspec
 from msgspec import Struct
 from msgspec.structs import asdict
 
@@ -44,10 +42,6 @@ class Event(Struct, frozen=True):
     host: str | None = None
 
 
-class EventsError(ValueError):
-    """The stored data is not a list of events."""
-
-
 class Events:
     """The most recent events of each kind."""
 
@@ -66,22 +60,11 @@ class Events:
         """Return the kept events with a larger number, oldest first, as mappings with the fields of ``Event``."""
         if number >= self.last:
             return []
-        newer: list[list[Event]] = []
-        for ring in self._kept.values():
-            mine: list[Event] = []
-            for event in reversed(ring):
-                if event.number <= number:
-                    break
-                mine.append(event)
-            newer.append(mine[::-1])
-        return [asdict(event) for event in heapq.merge(*newer, key=lambda event: event.number)]
+        newer = (event for ring in self._kept.values() for event in ring if event.number > number)
+        return [asdict(event) for event in sorted(newer, key=lambda event: event.number)]
 
-    def restore(self, written: Sequence[Mapping[str, Any]]) -> None:
-        """Restore what ``after(0)`` returned. Raises EventsError, leaving the state unchanged."""
-        try:
-            events = msgspec.convert(written, list[Event])
-        except (msgspec.ValidationError, UnicodeEncodeError) as error:
-            raise EventsError(f"not a list of events: {error}") from error
+    def restore(self, events: Iterable[Event]) -> None:
+        """Restore what ``after(0)`` returned."""
         for event in events:
             self._kept[event.kind].append(event)
             self.last = max(self.last, event.number)

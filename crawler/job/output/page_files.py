@@ -15,10 +15,19 @@ from typing import BinaryIO
 
 from crawler.base.disk import FULL, Disk, DiskFile, failpoint
 from crawler.job.output.appended_file import AppendedFile, OutputError, Unsynced
-from crawler.job.output.record_text import COMPRESSED, Segment, compressed, disk_size, open_text, page_file, segments_of
+from crawler.job.output.record_text import (
+    COMPRESSED,
+    Segment,
+    compressed,
+    disk_size,
+    lost_files,
+    open_text,
+    page_file,
+    segments_of,
+)
 from crawler.job.output.rotated_files import Size
 from crawler.job.output.seekable_zstd import FRAME, SeekableWriter
-from crawler.job.records import Position
+from crawler.job.records import End, Position
 
 
 class PageFiles:
@@ -27,6 +36,7 @@ class PageFiles:
     def __init__(self, path: Path, disk: Disk, file_size: int = 0) -> None:
         """Open the files. ``file_size``: bytes at which the next record starts a new file; 0: never. Raises OSError."""
         self.path = path
+        self.job = path.parent
         self._disk = disk
         self._file_size = file_size
         first = AppendedFile(path, disk)  # always created: it marks the directory as a crawl
@@ -129,19 +139,22 @@ class PageFiles:
                 self._unsynced.files.append(file)
         self._last.write_again(max(0, start - self._segment.start))
 
-    def damage(self, durable: int) -> int | None:
-        """See ``AppendedFile``. Compressed files are not checked."""
-        for segment in self._full:
-            if not segment.is_compressed and segment.start < durable:
-                file = self._opened(segment)
-                try:
-                    hole = file.damage(min(segment.size, durable - segment.start))
-                finally:
-                    file.close()
-                if hole is not None:
-                    return segment.start + hole
-        hole = self._last.damage(max(0, durable - self._segment.start))
-        return None if hole is None else self._segment.start + hole
+    def fault(self, durable: End) -> str | None:
+        """See ``RotatedFiles``. Compressed files are not checked."""
+        if self.end < durable.offset:
+            lost = next(lost_files(self.path), None)
+            lacks = "" if lost is None else f" ({lost.name} is not there, or not a file)"
+            return f"has {self.end} bytes, but {durable.offset} were durable{lacks}"
+        for segment in (*self._full, self._segment):
+            if segment.is_compressed or segment.start >= durable.offset:
+                continue
+            file = self._last if segment is self._segment else self._opened(segment)
+            hole = file.damage(min(file.end, durable.offset - segment.start))
+            if file is not self._last:
+                file.close()
+            if hole is not None:
+                return f"is damaged at offset {segment.start + hole}: durable records are missing there"
+        return None
 
     # -- durability --------------------------------------------------------------------------------------------
 

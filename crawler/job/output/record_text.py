@@ -15,7 +15,6 @@ import re
 import stat
 from bisect import bisect_right
 from collections.abc import Iterator
-from enum import Enum, auto
 from functools import lru_cache
 from pathlib import Path
 from typing import BinaryIO, NamedTuple, Protocol
@@ -35,22 +34,13 @@ class DamagedRecordsError(OSError):
     """A file of records is missing or damaged. The message names it, and gives a remedy."""
 
 
-class Fault(Enum):
-    """A problem of a file of records."""
-
-    LOST = auto()  # missing between others, or not a regular file
-    CUT = auto()  # no frame table, and truncated or damaged before the end of its text
-    FRAME = auto()  # a frame is damaged
-    TABLE = auto()  # no frame table; otherwise intact
-
-
 class FileFault(Struct, frozen=True):
-    """A problem of a file. ``offset``: where in the whole text the damage starts, and ``size``: its bytes, if known."""
+    """A problem of a file of records, named as ``verify`` does. ``details``: the ``offset`` in the whole text where the
+    damage starts, and the number of its ``bytes``, as far as they are known."""
 
-    fault: Fault
+    kind: str
     path: Path
-    offset: int = 0
-    size: int = 0
+    details: dict[str, int] = {}
 
 
 class Segment(NamedTuple):
@@ -125,18 +115,19 @@ def lost_files(pages: Path) -> Iterator[Path]:
 
 def file_faults(pages: Path) -> Iterator[FileFault]:
     """Yield the problems of the files. Reads all compressed files. Raises OSError."""
-    yield from (FileFault(Fault.LOST, path) for path in lost_files(pages))
+    yield from (FileFault("file-lost", path) for path in lost_files(pages))
     for segment in segments_of(pages):
         if not segment.is_compressed or segment.path.is_dir():
             continue
         measured = _measured(segment.path)
         if not measured.has_table:
-            end = segment.start + segment.size
-            yield FileFault(Fault.TABLE, segment.path) if measured.is_whole else FileFault(Fault.CUT, segment.path, end)
+            cut = FileFault("file-cut", segment.path, {"offset": segment.start + segment.size})
+            yield FileFault("table-lost", segment.path) if measured.is_whole else cut
             continue
         with open(segment.path, "rb") as file:
             for frame in SeekableReader(file).damaged():
-                yield FileFault(Fault.FRAME, segment.path, segment.start + frame.text, frame.length)
+                at = {"offset": segment.start + frame.text, "bytes": frame.length}
+                yield FileFault("frame-damaged", segment.path, at)
 
 
 def path_at(pages: Path, offset: int) -> Path:

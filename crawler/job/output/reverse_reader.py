@@ -29,31 +29,22 @@ def lines_backwards(
     with open_text(path, whole=whole) as stream:
         size = stream.seek(0, 2)
         at = size if end is None else min(end, size)
-        rest = b""  # the part after `at` of a line that starts before it
-        whole = False  # a line feed was found: the bytes after the last one are not a line yet
+        rest = b""  # the part after ``at`` of a line that starts before it
         while at > 0:
             start = max(0, at - piece)
             stream.seek(start)
-            data = stream.read(at - start) + rest
-            pieces = data.split(b"\n")
-            if not whole and len(pieces) > 1:
-                pieces.pop()
-                data = data[: data.rfind(b"\n") + 1]
-                whole = True
-            elif whole:
-                pieces.pop()  # the empty one after the last line feed
-            if whole:
-                offset = start + len(data)
-                while len(pieces) > 1:
-                    line = pieces.pop() + b"\n"
-                    offset -= len(line)
-                    yield offset, line
-                rest = pieces[0] + b"\n"
-            else:
-                rest = data
+            first, *lines = (stream.read(at - start) + rest).split(b"\n")
+            rest = first
+            if lines:
+                lines.pop()  # not a line: the bytes after the last line feed
+                offset = start + len(first) + 1 + sum(len(line) + 1 for line in lines)
+                for line in reversed(lines):
+                    offset -= len(line) + 1
+                    yield offset, line + b"\n"
+                rest += b"\n"
             at = start
             yield None
-        if whole:
+        if rest.endswith(b"\n"):
             yield 0, rest
 
 
@@ -66,27 +57,13 @@ def line_before(path: Path, end: int) -> bytes | None:
 def last_record(path: Path, href: str, piece: int = PIECE) -> Iterator[Record | None]:
     """Yield None for each piece searched, then the last record of the URL, if there is one. Raises OSError, and
     JournalError if the record is damaged."""
-    wanted = f'\n{{"url":{json.dumps(href)},'.encode("ascii")
-    if not has_text(path):
-        return
-    with open_text(path) as stream:
-        at = stream.seek(0, 2)
-        while at > 0:
-            start = max(0, at - piece)
-            stream.seek(start)
-            data = stream.read(at - start + len(wanted))
-            # Add the line feed that is missing before the first line.
-            data = b"\n" + data if start == 0 else data
-            found = data.rfind(wanted)
-            while found >= 0:
-                stream.seek(start + found + (start > 0))
-                line = stream.readline()
-                if line.endswith(b"\n"):
-                    yield decoded(start + found + (start > 0), line, path.name)
-                    return
-                found = data.rfind(wanted, 0, found)
-            at = start
+    wanted = f'{{"url":{json.dumps(href)},'.encode("ascii")
+    for found in lines_backwards(path, None, piece):
+        if found is None:
             yield None
+        elif found[1].startswith(wanted):
+            yield decoded(*found, path.name)
+            return
 
 
 def decoded(offset: int, line: bytes, name: str) -> Record:

@@ -157,38 +157,27 @@ class PlainReader:
     def __init__(self, file: BinaryIO) -> None:
         """``file`` is closed with the reader."""
         self._file = file
-        self._begin()
+        self._file.seek(0)
+        self._text = zstd.ZstdFile(file)
 
     def read(self, size: int, offset: int) -> bytes:
         """Return up to ``size`` bytes from ``offset`` on; empty after the end."""
-        if offset < self._start:
-            self._begin()
-        while offset >= self._start + len(self._piece):
-            if not self._next():
-                return b""
-        start = offset - self._start
-        return self._piece[start : start + size]
+        try:
+            self._text.seek(offset)
+            return self._text.read1(size)
+        except (zstd.ZstdError, EOFError):
+            return b""
 
     def end(self) -> tuple[int, bool]:
         """Return the length of the text in bytes, and whether the file is intact."""
-        while self._next():
-            pass
-        return self._start + len(self._piece), self._is_whole
-
-    def _begin(self) -> None:
-        self._file.seek(0)
-        self._text = zstd.ZstdFile(self._file)
-        self._start, self._piece, self._is_whole = 0, b"", True
-
-    def _next(self) -> bool:
-        """Read the next piece. Returns False at the end, and keeps the last piece."""
+        end = 0
         try:
-            piece = self._text.read(_PIECE)
+            self._text.seek(0)
+            while piece := self._text.read1(_PIECE):
+                end += len(piece)
         except (zstd.ZstdError, EOFError):
-            self._is_whole, piece = False, b""
-        if piece:
-            self._start, self._piece = self._start + len(self._piece), piece
-        return bool(piece)
+            return end, False
+        return end, True
 
     def close(self) -> None:
         self._file.close()

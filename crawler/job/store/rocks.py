@@ -8,6 +8,8 @@ durable part of a log is damaged, the store refuses to open, because RocksDB wou
 
 ``write`` holds the GIL: a transaction is one page with a few dozen changes. ``sync`` releases the GIL and is called
 from a thread.
+
+A closed database is copied, and an open one is read through links to its files.
 """
 
 from __future__ import annotations
@@ -15,7 +17,6 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-import re
 import resource
 import shutil
 import threading
@@ -24,7 +25,7 @@ from enum import Enum
 from pathlib import Path
 from threading import get_ident
 from types import TracebackType
-from typing import Any, NoReturn
+from typing import Any
 
 from rocksdict import (
     AccessType,
@@ -42,10 +43,8 @@ from rocksdict import (
 )
 
 from crawler.base.disk import FULL, RealDisk, failpoint, make_private_directory
-from crawler.base.faults import UserFault
 from crawler.base.kv import ON_DEMAND, Batch, Family, Store
 from crawler.base.memory import address_space
-from crawler.job.store.copies import data_files, link_files
 from crawler.job.store.store_budget import EXACT_CACHE, StoreBudget, open_tables
 from crawler.job.store.wal import MARK, log_fault, mark, recycled_record
 
@@ -61,8 +60,6 @@ _RANDOM_BYTES = frozenset({Family.ADMITTED, Family.SEEN})
 _BY_KEY = frozenset({Family.HOSTS, Family.ROBOTS, Family.LEDGER, Family.PAGES, Family.REQUESTS})
 MAKING = ".new"  # suffix of a store that is being created
 _LOOKS = 5  # attempts to open a store whose files are changing
-_FAMILY_SECTION = re.compile(r'^\[CFOptions "([^"]+)"\]', re.MULTILINE)
-_OPTIONS_MOST = 2**20  # bytes read from RocksDB's OPTIONS file, which has a few thousand per family
 _ADDRESS_SPACE = 576 * 2**20  # maximum number of bytes that RocksDB maps: memtables, caches, threads and their arenas
 _MOST_OPENING = 16  # maximum number of threads that open tables
 _REOPEN_ROOM = 2**20  # bytes needed to open the store, in addition to the tables that replace the logs
@@ -80,10 +77,6 @@ class Broken(Enum):
 class StoreError(OSError):
     """An operation of RocksDB failed. The text is RocksDB's own message, on one line. ``errno`` is set if the message
     names an error of the system."""
-
-
-class StoreVersionError(UserFault, StoreError):
-    """The store was created by another version of the program. It is not damaged."""
 
 
 class StoreDamagedError(StoreError):
@@ -203,7 +196,6 @@ class RocksStore(Store):
         path: Path,
         *,
         secondary: Path | None = None,
-        counting: bool = False,
         optional: frozenset[Family] = frozenset(),
         as_run: bool = False,
         broken: Broken = Broken.PREFIX,
@@ -212,13 +204,12 @@ class RocksStore(Store):
 
         ``secondary``: open for reading a store that another process may have open. Its directory is not written and may
         be read-only; ``secondary`` is an empty directory for RocksDB's own files. ``as_run``: read everything that a
-        run would read; RocksDB's secondary mode skips damage in some of it. ``counting``: keep RocksDB's counters
-        (``tickers``). ``optional``: families that the store may lack; they are created, or empty if the store is opened
-        for reading. ``broken``: how to treat a damaged log when the store is opened for writing."""
+        run would read; RocksDB's secondary mode skips damage in some of it. ``optional``: families that the store may
+        lack; they are created, or empty if the store is opened for reading. ``broken``: how to treat a damaged log when
+        the store is opened for writing."""
         self._path = self._at = path
         self._broken = broken
         self._optional = optional
-        self._counting = counting
         self._readers = threading.Lock()  # held to read in a thread other than the writing one, and to reopen
         self._writes = threading.Lock()  # held to write, and to check whether a write has failed
         self._syncing = threading.Lock()  # held to sync, and to reopen
@@ -280,8 +271,6 @@ class RocksStore(Store):
             options.set_db_write_buffer_size(budget.memtables)
         # RocksDB starts this many threads for each family, whether it has tables to open or not.
         options.set_max_file_opening_threads(min(_MOST_OPENING, 1 + len(list(self._at.glob("*.sst"))) // _MOST_OPENING))
-        if self._counting:
-            options.enable_statistics()
         if self._broken is Broken.SKIP:
             options.set_wal_recovery_mode(DBRecoveryMode.skip_any_corrupted_record())
         elif self._at is self._path:
@@ -339,29 +328,12 @@ class RocksStore(Store):
         lost = [family for family in Family if family.value not in known]
         for family in lost:
             if has_data and family not in self._optional | self.unused:
-                self._raise_lost(family)
+                raise StoreDamagedError(f"{what}: its MANIFEST does not name the family {family.value!r}")
         made = frozenset[Family]() if reads else frozenset(lost) - self.unused
         return [family for family in Family if family not in lost or family in made]
 
-    def _raise_lost(self, family: Family) -> NoReturn:
-        """Raise StoreDamagedError, or StoreVersionError if the store never had the family."""
-        options = sorted(self._at.glob("OPTIONS-*"))
-        if options and family.value not in families_in(options[-1]):
-            raise StoreVersionError(
-                f"{self._path} was created by another version of the program: it has no family {family.value!r}: use "
-                "that version, nothing was changed"
-            )
-        raise StoreDamagedError(
-            f"cannot open the store {self._path}: damaged: its MANIFEST does not name the family {family.value!r}"
-        )
-
     def _error(self, what: str) -> as_store_error:
         return as_store_error(what, (str(self._at), str(self._path)))
-
-    @property
-    def families(self) -> frozenset[Family]:
-        """The families of this store."""
-        return frozenset(self._database.handles)
 
     def batch(self) -> Batch:
         return Batch()
@@ -457,13 +429,6 @@ class RocksStore(Store):
             if error.errno not in FULL:
                 raise
 
-    def tickers(self) -> dict[str, int]:
-        """RocksDB's counters since the store was opened, by name (``rocksdb.block.cache.miss``: blocks read from a
-        file). Empty unless the store was opened with ``counting``."""
-        text = self._database.options.get_statistics() or ""
-        lines = (line.partition(" COUNT : ") for line in text.splitlines())
-        return {name: int(count) for name, _, count in lines if count.isdecimal()}
-
     def snapshot(self, path: str) -> None:
         with self._syncing, self._error("cannot copy the store"):
             # Flush first: creating the checkpoint would do so too, but block all other threads for a second or more.
@@ -548,9 +513,6 @@ class _NoRows:
     def property_int_value(self, _: str) -> int:
         return 0
 
-    def valid(self) -> bool:
-        return False
-
     def key(self) -> None:
         return None
 
@@ -578,12 +540,6 @@ def _changed(path: Path, links: Path) -> bool:
         return set(data_files(path)) != {link.name for link in links.iterdir() if link.is_symlink()}
     except FileNotFoundError:
         return False
-
-
-def families_in(options: Path) -> list[str]:
-    """Return the families in one of RocksDB's OPTIONS files, in the order of their creation."""
-    with open(options, "rb") as stream:
-        return _FAMILY_SECTION.findall(stream.read(_OPTIONS_MOST).decode("utf-8", "replace"))
 
 
 def database_options(stores: int = 1) -> Options:
@@ -662,3 +618,32 @@ def _look_up_by_point(options: Options, table: BlockBasedOptions) -> None:
     """Set options for point lookups among a billion rows: filters for whole keys."""
     table.set_bloom_filter(10, False)
     table.set_block_size(4096)
+
+
+_LOCK = "LOCK"
+
+
+def copy_closed(path: Path, to: Path) -> None:
+    """Create the directory ``to``, on the same file system, with the files of the database at ``path``, if it exists.
+
+    Nothing is made durable. Raises OSError."""
+    make_private_directory(to)
+    for source in path.iterdir() if path.is_dir() else ():
+        # Tables are never changed in place, so a hard link is enough.
+        if source.suffix == ".sst":
+            os.link(source, to / source.name)
+        elif source.is_file() and source.name != _LOCK:
+            shutil.copyfile(source, to / source.name)
+
+
+def data_files(path: Path) -> list[str]:
+    """Return the names of a database's own files, which start with a capital or a digit. Raises FileNotFoundError."""
+    return sorted(name for name in os.listdir(path) if name != _LOCK and (name[0].isupper() or name[0].isdecimal()))
+
+
+def link_files(path: Path, links: Path) -> None:
+    """Create the directory ``links`` with a link to each file of the database at ``path``, if it exists."""
+    make_private_directory(links, parents=True)
+    if path.is_dir():
+        for name in data_files(path):
+            (links / name).symlink_to(path.absolute() / name)

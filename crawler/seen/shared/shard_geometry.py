@@ -85,10 +85,6 @@ class Geometry(NamedTuple):
         """Return the form that a shard stores."""
         return _PACKED.pack(*self)
 
-    def block_of(self, fraction: int) -> int:
-        """Return the index of a key's block in the part."""
-        return (fraction * self.whole >> 32) - self.first
-
 
 def unpack_all(packed: bytes) -> list[Geometry]:
     """Unpack several concatenated outputs of ``pack``."""

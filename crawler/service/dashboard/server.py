@@ -22,7 +22,7 @@ from crawler.job.metrics.prometheus import exposition
 from crawler.service.dashboard.access import Access, parse_listen
 from crawler.service.dashboard.event_stream import Listeners
 from crawler.service.dashboard.feed import Feed
-from crawler.service.dashboard.guard import HEADERS, NO_STORE, answer
+from crawler.service.dashboard.guard import HEADERS, NO_STORE, answer, revalidated
 from crawler.service.dashboard.http_server import HttpServer, Limits
 
 _TYPES = {"html": "text/html", "css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
@@ -55,6 +55,7 @@ class LiveServer:
         self._interval = settings.interval
         self.server = HttpServer(access, routes, limits or Limits())
         self.ticking: asyncio.Task[None] | None = None
+        self.ends = True  # False if another server at this address follows, to which the listeners connect again
 
     async def start(self) -> str:
         """Bind, and return the URL to open (without the token). Raises OSError if it cannot bind."""
@@ -69,7 +70,8 @@ class LiveServer:
         return f"http://{shown}:{listening.getsockname()[1]}/"
 
     async def stop(self) -> None:
-        """Send the final statistics to all listeners and stop. Raises the exception of ``stats``, if it failed."""
+        """Stop; if it ``ends``, send the final statistics to all listeners first. Raises the exception of ``stats``, if
+        it failed."""
         if self.ticking is None:
             return
         ticking, self.ticking = self.ticking, None
@@ -77,7 +79,8 @@ class LiveServer:
         try:
             with suppress(asyncio.CancelledError):
                 await ticking
-            self._shown.end()
+            if self.ends:
+                self._shown.end()
         finally:
             await self.server.stop()
 
@@ -189,12 +192,9 @@ def page_file(request: web.Request, name: str) -> web.Response:
     if name not in files:
         raise web.HTTPNotFound
     body, etag = files[name]
-    # Revalidated on each load, usually with 304: files of two program versions are never mixed.
-    headers = {"ETag": etag, "Cache-Control": "no-cache"}
-    if request.headers.get("If-None-Match") == etag:
-        return web.Response(status=304, headers=headers)
     kind = _TYPES[name.rpartition(".")[2]]
-    return web.Response(body=body, content_type=kind, charset="utf-8", headers=headers)
+    # Usually 304: files of two program versions are never mixed.
+    return revalidated(request, web.Response(body=body, content_type=kind, charset="utf-8"), etag)
 
 
 @cache

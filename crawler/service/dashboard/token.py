@@ -10,7 +10,8 @@ from pathlib import Path
 
 from crawler.base.disk import private_opener, read_regular
 from crawler.base.settings.parts import DashboardSettings
-from crawler.service.dashboard.access import Access, is_loopback, parse_listen
+from crawler.service.dashboard.access import Access, parse_listen
+from crawler.url.refusal.special_addresses import is_loopback
 
 TOKEN = "dashboard-token"
 # 16 random characters cannot be guessed over a network.
@@ -80,9 +81,5 @@ def spoken_of(settings: DashboardSettings, access: Access, address: str) -> str:
     """Return the line printed at the start: a link that opens the page, or where its token is."""
     where = f" (with the token in {settings.token_file})" if settings.token_file else ""
     where = where or (" (with dashboard.token of the configuration)" if settings.token else "")
-    return f"dashboard: {link_of(settings, access, address)}{where}"
-
-
-def link_of(settings: DashboardSettings, access: Access, address: str) -> str:
-    """Return the address to print. A configured token is omitted, because the output may be kept in a log."""
-    return access.link(address) if settings.token is None and settings.token_file is None else address
+    # A configured token is omitted, because the output may be kept in a log.
+    return f"dashboard: {address if where else access.link(address)}{where}"

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
+from rich.columns import Columns
 from rich.console import Console, Group, RenderableType
 from rich.panel import Panel
 from rich.table import Table
@@ -16,7 +17,6 @@ from crawler.base.printable import printable
 from crawler.job.metrics.crawl_history import CrawlHistory
 from crawler.job.metrics.sentences import cause_words, is_above_target
 from crawler.service.progress.summary import figures
-from crawler.service.progress.wrapped import wrapped
 
 _MARKS = {"good": ("✓", "green"), "wait": ("…", "yellow"), "bad": ("✗", "red"), "over": ("■", "blue")}
 _BARS = "▁▂▃▄▅▆▇█"
@@ -66,7 +66,7 @@ def _figures(stats: Mapping[str, Any], history: CrawlHistory, width: int, *, roo
     shown = figures(stats)
     if not roomy:
         cells = [(name, value) for name, value, _, _ in shown] + cells
-    others = wrapped((Text.assemble((f"{name} ", "dim"), (value, "bold")) for name, value in cells), width)
+    others = Columns((Text.assemble((f"{name} ", "dim"), (value, "bold")) for name, value in cells), padding=(0, 3))
     recent = history.figures.series()["recent"] if roomy else {}
     lines = [
         Text.assemble(

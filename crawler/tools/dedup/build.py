@@ -118,7 +118,8 @@ def _read(path: Path, recipe: Recipe, parts: Iterable[Part]) -> Iterator[Found]:
 def _read_by(jobs: int, path: Path, recipe: Recipe, parts: Sequence[Part]) -> Iterator[Found]:
     """``_read`` by several processes, which are killed at the end. Raises BuildError, LineTooLongError, OSError."""
     with ExitStack() as ending:
-        # While forking, Python would swallow the interruption. The processes keep the mask: the parent ends them.
+        # Python loses an interrupt that arrives while it forks. The processes keep both signals blocked: Ctrl-C reaches
+        # the whole process group, and the parent ends them.
         before = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT, signal.SIGTERM))
         try:
             processes = [_start(path, recipe, parts[number::jobs], ending) for number in range(jobs)]
@@ -143,16 +144,10 @@ def _start(
     forking = multiprocessing.get_context("fork")
     results, out = forking.Pipe(duplex=False)
     process = forking.Process(target=_work, args=(path, recipe, parts, out))
-    # Python loses an interrupt that arrives while it forks. The process keeps both signals blocked: Ctrl-C reaches the
-    # whole process group, and the parent ends the process.
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT, signal.SIGTERM))
-    try:
-        process.start()
-        ending.callback(results.close)
-        ending.callback(process.join)
-        ending.callback(process.kill)
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+    process.start()
+    ending.callback(results.close)
+    ending.callback(process.join)
+    ending.callback(process.kill)
     out.close()
     return process, results
 

@@ -8,18 +8,13 @@ from __future__ import annotations
 
 import os
 import select
-import signal
 from collections.abc import Iterator
 from enum import Enum
-from types import FrameType, TracebackType
-from typing import Any
 
 from crawler.base.faults import Failure
 
 BLOCK = 2**20  # bytes per read
 LONGEST = 2**28  # maximum bytes in a line, so that an endless line does not take all memory
-
-_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 class LineTooLongError(Failure, ValueError):
@@ -32,31 +27,6 @@ class Pause(Enum):
     END = "the input ended"
     IDLE = "the time limit passed"
     INTERRUPTED = "a signal asked to stop"
-
-
-class Interruption:
-    """Delivers SIGINT and SIGTERM as a readable descriptor, so that no signal interrupts a block half-way: inside the
-    context, the first one makes ``fd`` readable; a second one raises KeyboardInterrupt."""
-
-    def __enter__(self) -> Interruption:
-        self.fd, self._write = os.pipe()
-        os.set_blocking(self._write, False)
-        self._signalled_before = False
-        self._wakeup = signal.set_wakeup_fd(self._write)
-        self._before: list[Any] = [signal.signal(number, self._signalled) for number in _SIGNALS]
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        for number, before in zip(_SIGNALS, self._before, strict=True):
-            signal.signal(number, before)
-        signal.set_wakeup_fd(self._wakeup)
-        os.close(self.fd)
-        os.close(self._write)
-
-    def _signalled(self, number: int, frame: FrameType | None) -> None:
-        if self._signalled_before:
-            raise KeyboardInterrupt
-        self._signalled_before = True
 
 
 class Splitter:

@@ -10,7 +10,6 @@ FILE.lock     locked (flock) by the process that will replace FILE; it contains 
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -21,6 +20,7 @@ from msgspec import Struct
 
 from crawler.base.disk import Disk, RealDisk
 from crawler.base.faults import UserFault
+from crawler.job.job_lock import locked, unlock
 from crawler.seen.filters import JSON, Filter, FilterError, FormatError, KeyHash, load_seen
 from crawler.seen.filters.chain import hash_of
 from crawler.seen.filters.filter_file import check_end, opened_filter, read_parts, read_state, replace_file
@@ -106,7 +106,15 @@ class FilterFile:
         if self.path.exists() and not self.path.is_file():
             raise FilterFileError(f"{self.path} is not a regular file")
         while self._fd is None:
-            self._fd = self._take()
+            try:
+                self._lock.touch()
+            except OSError as error:
+                raise FilterFileError(f"cannot write filter {self.path}: {error.strerror}") from error
+            with contextlib.suppress(FileNotFoundError):  # its holder has just removed it
+                self._fd = locked(self._lock)
+                if self._fd is None:
+                    holder = self._lock.read_text("ascii", "replace").strip()
+                    raise FilterFileError(f"filter {self.path} is in use by process {holder or 'unknown'}")
         os.ftruncate(self._fd, 0)
         os.pwrite(self._fd, f"{os.getpid()}\n".encode("ascii"), 0)
         return self
@@ -115,26 +123,8 @@ class FilterFile:
         if self._fd is not None:
             # Unlink the file while it is locked: a process that opened it meanwhile finds the name gone, and retries.
             os.unlink(self._lock)
-            os.close(self._fd)
+            unlock(self._fd)
             self._fd = None
-
-    def _take(self) -> int | None:
-        """Return the descriptor of the lock, or None if its holder removed the file after we opened it and before we
-        locked it."""
-        try:
-            fd = os.open(self._lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-        except OSError as error:
-            raise FilterFileError(f"cannot write filter {self.path}: {error.strerror}") from error
-        try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            holder = os.pread(fd, 32, 0).decode("ascii", "replace").strip()
-            os.close(fd)
-            raise FilterFileError(f"filter {self.path} is in use by process {holder or 'unknown'}") from None
-        if self._lock.exists() and os.path.samestat(os.fstat(fd), os.stat(self._lock)):
-            return fd
-        os.close(fd)
-        return None
 
     def write(self, stored: StoredFilter) -> None:
         """Replace the file atomically. Raises OSError."""

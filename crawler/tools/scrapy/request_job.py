@@ -229,7 +229,9 @@ class RequestJob:
             if job.blocked is not None:
                 self._say_blocked()
                 return False
-        self._keep_up(self.clock())
+        now = self.clock()
+        self._status.show(now)
+        self._upkeep.go_on(now)
         return True
 
     @property
@@ -242,11 +244,6 @@ class RequestJob:
         if not self._blocked:
             log.warning("%s: no requests are sent until there is free space; nothing is lost", self.job.blocked)
         self._blocked = True
-
-    def _keep_up(self, now: float) -> None:
-        """Write the status, and continue the syncs and generations. Raises OSError."""
-        self._status.show(now)
-        self._upkeep.go_on(now)
 
     def sync(self) -> None:
         """Make everything that was written durable. Raises OSError."""

@@ -48,9 +48,7 @@ class SpiderStatus:
         self._next = now + INTERVAL
         with self._file:
             under_way = {url: lease.taken_at for lease, url in self.out.items()}
-            write_live(
-                self._job.directory, Live(self._stats(now), under_way, self._job.checkpointer.durable_end, None, ())
-            )
+            write_live(self._job.directory, Live(self._stats(now), under_way, self._job.promises.end, None, ()))
 
     def _stats(self, now: float) -> dict[str, Any]:
         job, frontier = self._job, self._job.frontier

@@ -18,7 +18,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from crawler.base.settings.parts import PURPOSES, PurposeSettings
 from crawler.url.refusal.forbidden_targets import Refusal, Rule
 from crawler.url.robots.directives import UNAVAILABLE, has_passed
-from crawler.url.robots.path_patterns import STAR_BUDGET, Patterns, octets
+from crawler.url.robots.path_patterns import STAR_BUDGET, Patterns
 
 SEARCH, AI_INPUT, AI_TRAIN, TDM, ARCHIVE = PURPOSES
 Stated = Mapping[str, tuple[bool, str]]  # by purpose: whether it is allowed, and the source
@@ -160,22 +160,21 @@ class PathStatements:
 
     def __init__(self, lines: Iterable[tuple[str, str, Stated]]) -> None:
         """``lines``: the kind of each line, its pattern in Latin-1 (empty: all paths), and its statements."""
-        self._kinds: dict[str, list[tuple[int, Patterns | None, Stated]]] = {}
+        self._kinds: dict[str, list[tuple[Patterns, Stated]]] = {}
         for kind, path, stated in lines:
-            pattern = Patterns([(False, path)], STAR_BUDGET // LINES_MOST) if path else None
-            self._kinds.setdefault(kind, []).append((octets(path) if path else 1, pattern, stated))
-        self.size = sys.getsizeof(self) + sum(
-            512 + (0 if pattern is None else pattern.size) for kind in self._kinds.values() for _, pattern, _ in kind
-        )
+            pattern = Patterns([(False, path or "/")], STAR_BUDGET // LINES_MOST)
+            self._kinds.setdefault(kind, []).append((pattern, stated))
+        patterns = [pattern for kind in self._kinds.values() for pattern, _ in kind]
+        self.size = sys.getsizeof(self) + sum(512 + pattern.size for pattern in patterns)
 
     def of(self, target: str) -> Stated:
         """Return the statements for a path with its query."""
-        found = list[Stated]()
+        found: list[Stated] = []
         for lines in self._kinds.values():
-            fitting = [line for line in lines if line[1] is None or not line[1].allow(target)]
-            longest = max((weight for weight, _, _ in fitting), default=0)
-            found += [stated for weight, _, stated in fitting if weight == longest]
-        return stricter(*found) if found else NOTHING_STATED
+            weights = [pattern.weight(target) for pattern, _ in lines]
+            longest = max(weights)
+            found += [stated for weight, (_, stated) in zip(weights, lines, strict=True) if weight == longest > 0]
+        return stricter(*found)
 
 
 def robots_statements(lines: Iterable[tuple[str, str]]) -> PathStatements:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable
-from enum import StrEnum
 from fnmatch import fnmatchcase
 from xml.etree import ElementTree
 
@@ -33,23 +32,17 @@ _PATH = re.compile(r"https?://([^/?#]*)(.*)", re.IGNORECASE | re.DOTALL)
 Rules = list[tuple[str, dict[str, bool]]]
 
 
-class TermsFile(StrEnum):
-    """A kind of file, by the source that records name."""
-
-    TDM = "tdmrep.json"
-    RSL = "RSL license"
+TDM_FILE, RSL_FILE = "tdmrep.json", "RSL license"  # of a host; as sources in records
+Terms = dict[str, Rules]  # of these files, and of licenses of pages by URL; no rules if there is no such file
 
 
-Terms = dict[TermsFile, Rules]  # of the files that were asked for; no rules if there is no such file
-
-
-def read_terms(kind: TermsFile, body: bytes, href: str) -> tuple[Rules, str | None]:
+def read_terms(kind: str, body: bytes, href: str) -> tuple[Rules, str | None]:
     """The rules of a file for the host of ``href``, and why it cannot be read."""
     if len(body) > BYTES_MOST:
         return [], f"it is longer than {BYTES_MOST // 1024} KiB"
     authority = href.split("/", 3)[2].rpartition("@")[2]
     try:
-        found = _tdmrep(body) if kind is TermsFile.TDM else _license(body)
+        found = _tdmrep(body) if kind == TDM_FILE else _license(body)
     except (ValueError, LookupError, RecursionError, ElementTree.ParseError) as error:
         return [], str(error)
     rules = ((_path(location, authority), uses) for location, uses in found if uses)
@@ -59,7 +52,7 @@ def read_terms(kind: TermsFile, body: bytes, href: str) -> tuple[Rules, str | No
 def terms_statements(terms: Terms) -> PathStatements:
     """What the terms state by path."""
     return PathStatements(
-        (kind, path, {purpose: (allowed, str(kind)) for purpose, allowed in uses.items()})
+        (kind, path, {purpose: (allowed, kind) for purpose, allowed in uses.items()})
         for kind, rules in terms.items()
         for path, uses in rules
     )
@@ -80,7 +73,7 @@ def _tdmrep(body: bytes) -> Rules:
     rules: Rules = []
     for each in found if isinstance(found, list) else [found]:
         if isinstance(each, dict) and isinstance(each.get("location"), str):
-            uses = reserved(str(each.get("tdm-reservation")), TermsFile.TDM)
+            uses = reserved(str(each.get("tdm-reservation")), TDM_FILE)
             rules.append((each["location"], {purpose: allowed for purpose, (allowed, _) in uses.items()}))
     return rules
 

@@ -18,7 +18,7 @@ from enum import StrEnum
 from msgspec import Struct
 from msgspec.structs import replace
 
-from crawler.url.consent.statements import NOTHING_STATED, PathStatements, Stated, robots_statements
+from crawler.url.consent.statements import PathStatements, robots_statements
 from crawler.url.robots.path_patterns import Patterns
 
 LINE_BYTES = 16_664  # maximum line length, as in Google's parser: eight times the longest URL of some browsers
@@ -73,9 +73,9 @@ class RobotsRules(Struct, frozen=True):
 
     @property
     def size(self) -> int:
-        """The memory in bytes."""
-        parts = (each for each in (self.patterns, self.statements) if each is not None)
-        return sum(map(sys.getsizeof, (self, self.sitemaps, *self.sitemaps))) + sum(each.size for each in parts)
+        """The memory in bytes, without the statements."""
+        own = sum(map(sys.getsizeof, (self, self.sitemaps, *self.sitemaps)))
+        return own if self.patterns is None else own + self.patterns.size
 
     def allowed(self, href: str) -> bool:
         """Return True if an absolute http or https URL of this host may be fetched; ``/robots.txt`` always may be."""
@@ -83,15 +83,6 @@ class RobotsRules(Struct, frozen=True):
         if target.partition("?")[0] == "/robots.txt":
             return True
         return self.otherwise if self.patterns is None else self.patterns.allow(target)
-
-    @property
-    def states(self) -> bool:
-        """True if the file makes any statement of consent."""
-        return self.statements is not None or self.license is not None
-
-    def stated(self, href: str) -> Stated:
-        """Return the statements of consent for an absolute http or https URL of this host."""
-        return NOTHING_STATED if self.statements is None else self.statements.of(target_of(href))
 
 
 ALLOW_ALL = RobotsRules(None)

@@ -90,6 +90,11 @@ class Patterns:
 
     def allow(self, path: str) -> bool:
         """Return True if a path with its query may be fetched."""
+        weight = self.weight(path)
+        return not weight or bool(weight & 1)
+
+    def weight(self, path: str) -> int:
+        """Return twice the octets of the longest pattern that matches, plus 1 for Allow; 0 if none does."""
         path = comparable(path if path.isascii() else path.encode("utf-8", "replace").decode("latin-1")) + "$"
         weight = self._plain.longest(path)
         for first, rests, weights in self._stars:
@@ -100,7 +105,7 @@ class Patterns:
                     if _in_order(rest.split("*"), path, len(first)):
                         weight = other
                         break
-        return not weight or bool(weight & 1)
+        return weight
 
 
 # Patterns with ``*`` that share their first piece: that piece, the rest after its ``*``, and their weights. The
@@ -123,11 +128,6 @@ def _by_first_piece(starred: dict[str, int]) -> tuple[_Alike, ...]:
 
 def _size_of(alike: tuple[_Alike, ...]) -> int:
     return sys.getsizeof(alike) + sum(sum(map(sys.getsizeof, (each, *each, *each[1]))) for each in alike)
-
-
-def octets(written: str) -> int:
-    """Return the length of a pattern, by which the longest match is chosen."""
-    return _compile(written)[0]
 
 
 def _compile(written: str) -> tuple[int, str]:

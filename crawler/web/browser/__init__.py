@@ -8,5 +8,7 @@ pipe           the DevTools protocol
 process        the browser's processes and profile
 tab            one page
 serialise.js   serialises the document of a page
+guard.js       keeps a page from closing itself, and opens its shadow roots
+scroll.js      scrolls to the end of a page
 browser        renders pages, and starts the process
 """

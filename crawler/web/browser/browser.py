@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from pathlib import Path
 
 from crawler.base.settings.parts import BrowserSettings
 from crawler.web.browser.engines import LIGHTPANDA, Engine, EngineFault, find_engine
 from crawler.web.browser.lightpanda import LightpandaProcess
-from crawler.web.browser.pipe import BrowserGone, CallFailed, Listener, Params, Pipe
+from crawler.web.browser.pipe import BrowserGone, CallFailed, Params, Pipe
 from crawler.web.browser.process import BrowserProcess
 from crawler.web.browser.rendered import Answer, Ask, Budget, NotRendered, Rendered
 from crawler.web.browser.tab import Tab
 
 PAGES_MOST = 500  # pages per process; memory leaks are small, and a start costs as much as a few pages
 START_WAIT = 30.0  # seconds
+ATTACH = {"autoAttach": True, "waitForDebuggerOnStart": True, "flatten": True}  # new targets wait until they are set up
 
 
 class Browser:
@@ -41,16 +43,18 @@ class Browser:
         """Render a page from its raw response; ``ask`` answers all further requests."""
         try:
             process = await self._ready()
-        except (EngineFault, BrowserGone, CallFailed, TimeoutError, OSError) as error:
-            died = not isinstance(error, EngineFault)
-            return NotRendered(str(error) or "the browser does not start", died=died)
+        except (EngineFault, OSError) as error:
+            return NotRendered(str(error), died=isinstance(error, OSError))
         assert self._engine is not None
         process.pages += 1
         process.active += 1
         pipe, context = process.pipe, ""
         try:
             async with asyncio.timeout(START_WAIT):
-                pipe = await process.opened(self._listener)
+                pipe = await process.connected()
+                if "" not in pipe.listeners:
+                    pipe.listeners[""] = partial(self._event, pipe)
+                    await pipe.call("Target.setAutoAttach", ATTACH)
                 made = await pipe.call("Target.createBrowserContext", {"disposeOnDetach": True})
             context = made["browserContextId"]
             pipe.send("Browser.setDownloadBehavior", {"behavior": "deny", "browserContextId": context})
@@ -86,25 +90,11 @@ class Browser:
             if process is not None and not process.active:
                 await process.close()
             kind = LightpandaProcess if self._engine.name == LIGHTPANDA else BrowserProcess
-            process = await kind.start(self._engine, self._user_agent, self._directory, self._settings)
-            try:
-                async with asyncio.timeout(START_WAIT):
-                    process.release(await process.opened(self._listener))
-            except BaseException:
-                await process.close()
-                raise
-            self._process = process
-            return process
-
-    def _listener(self, pipe: Pipe) -> Listener:
-        return lambda method, params: self._event(pipe, method, params)
+            self._process = await kind.start(self._engine, self._user_agent, self._directory, self._settings)
+            return self._process
 
     def _event(self, pipe: Pipe, method: str, params: Params) -> None:
         if method == "Target.attachedToTarget":
             tab = self._tabs.get((pipe, params["targetInfo"].get("browserContextId", "")))
             if tab is not None:
                 tab.attached(params["sessionId"], params["targetInfo"])
-        elif method == "Target.detachedFromTarget":
-            for (of, _), tab in self._tabs.items():
-                if of is pipe:
-                    tab.detached(params["sessionId"])

@@ -51,17 +51,17 @@ def find_engine(settings: BrowserSettings) -> Engine:
     """Return the engine chosen by the settings. Raises EngineFault if it is missing or not allowed to run."""
     if sys.platform != "linux":
         raise EngineFault("pages are rendered on Linux only, which confines the browser: leave out --browser")
+    if os.geteuid() == 0 and not settings.no_sandbox:
+        raise EngineFault("browsers have no sandbox as root: use another user, or browser.no_sandbox = true")
     if settings.engine == LIGHTPANDA:
-        return _lightpanda(settings)
+        return _lightpanda()
     wanted = COMMANDS if settings.engine == "auto" else {settings.engine: COMMANDS[settings.engine]}
     for name, commands in wanted.items():
         for command in commands:
             path = shutil.which(command)
-            if path is None:
-                continue
-            _check_root(command, settings)
-            path = _program(path)
-            return Engine(name, path, _version(path, "--version"))
+            if path is not None:
+                path = _program(path)
+                return Engine(name, path, _version(path, "--version"))
     raise EngineFault(
         f"no browser ({', '.join(wanted)}) is on PATH: install one, for example with "
         f"`apt install {'chromium' if settings.engine == 'chromium' else 'chromium-headless-shell'}`"
@@ -75,23 +75,17 @@ def installed() -> Iterator[Engine]:
             yield find_engine(BrowserSettings(engine=name, no_sandbox=True))
 
 
-def _lightpanda(settings: BrowserSettings) -> Engine:
+def _lightpanda() -> Engine:
     package = importlib.util.find_spec(LIGHTPANDA)
     inside = (Path(folder, LIGHTPANDA) for folder in (package and package.submodule_search_locations) or ())
     path = next((str(each) for each in inside if os.access(each, os.X_OK)), None) or shutil.which(LIGHTPANDA)
     if path is None:
         raise EngineFault("no browser (lightpanda) is installed: `pip install lightpanda`")
-    _check_root(LIGHTPANDA, settings)
     try:
         return Engine(LIGHTPANDA, path, _version(sys.executable, "-ISc", f"{NO_NETWORK}{_EXEC}", path, "version"))
     except EngineFault as fault:
         why = "it needs user and network namespaces, which this machine does not allow"
         raise EngineFault(f"{path} does not start: {why}") from fault
-
-
-def _check_root(command: str, settings: BrowserSettings) -> None:
-    if os.geteuid() == 0 and not settings.no_sandbox:
-        raise EngineFault(f"{command} has no sandbox as root: use another user, or browser.no_sandbox = true")
 
 
 def _program(path: str) -> str:

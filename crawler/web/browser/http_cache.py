@@ -1,8 +1,9 @@
 """A cache of responses to GET requests of pages (RFC 9111), shared by all pages. Pure: time is an argument.
 
-It is in memory only, so it is empty at the start of a run. It never serves a stale response unless the server
-has revalidated it (304). Responses without caching headers are fresh for a tenth of their age, scripts and style
-sheets at least for ``UNSTATED`` seconds, because the pages of a site share them, and a browser would request them once.
+It is in memory only, so it is empty at the start of a run. It never serves a stale response unless the server has
+revalidated it (304). Only ``max-age`` makes a response fresh; others are revalidated by their ETag or Last-Modified.
+Scripts and style sheets without a stated lifetime are fresh for ``UNSTATED`` seconds, because the pages of a site share
+them, and a browser would request them once.
 
 Each page has its own cookies: it gets those that a response sets whenever the response is served, and a private
 response only if it has the same cookies as the page that requested it. The browser's own caching headers are ignored:
@@ -13,7 +14,6 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Mapping
-from email.utils import parsedate_to_datetime
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -21,13 +21,11 @@ from msgspec.structs import replace
 from crawler.web.browser.rendered import Answer, Kind
 
 UNSTATED = 300.0  # seconds
-_LONGEST_GUESS = 86_400.0  # seconds
-_GUESSED = frozenset((200, 203, 204, 300, 301, 308, 404, 410))  # statuses cacheable without headers (RFC 9110)
 _ENTRY = 1_024  # approximate bytes of a response besides headers and body
 
 
 class Get(Struct, frozen=True):
-    """A request as sent, and its time in seconds since 1970. Header names are in lower case."""
+    """A request as sent, and its time. Header names are in lower case."""
 
     url: str
     kind: Kind
@@ -75,17 +73,17 @@ class HttpCache:
         self._kept.move_to_end(get.url)
         return kept
 
-    def keep(self, get: Get, answer: Answer, now: float) -> None:
-        """Cache the response to a request, received at ``now``, if that is allowed. Replaces an earlier one."""
+    def keep(self, get: Get, answer: Answer) -> None:
+        """Cache the response to a request if that is allowed. Replaces an earlier one."""
         self.drop(get.url)
-        fresh, said, names = _lifetime(get, answer, now), _first(answer), set(_values(answer, "vary"))
-        if fresh is None or "*" in names:
+        said, control, names = _first(answer), _directives(answer, "cache-control"), set(_directives(answer, "vary"))
+        if "no-store" in control or "*" in names or answer.status in (206, 304) or answer.status >= 500:
             return
         origin = () if said.get("access-control-allow-origin") == "*" else ("origin",)  # often missing in Vary
-        own = ("cookie",) if "private" in _directives(answer) else ()
+        own = ("cookie",) if "private" in control else ()
         names.update(("authorization", *origin, *own))
-        vary = tuple((name, get.headers.get(name, "")) for name in map(str.lower, names))
-        kept = Kept(answer, now + fresh, vary)
+        fresh = _lifetime(get, answer)
+        kept = Kept(answer, get.at + fresh, tuple((name, get.headers.get(name, "")) for name in names))
         if kept.size > self._most // 2 or (fresh <= 0 and not kept.conditions):
             return
         self._kept[get.url] = kept
@@ -93,13 +91,13 @@ class HttpCache:
         while self.bytes > self._most:
             self.drop(next(iter(self._kept)))
 
-    def holds(self, get: Get, kept: Kept, said: Answer, now: float) -> Answer:
-        """Revalidate a cached response with the server's 304 response ``said``. Returns the complete response."""
+    def revalidate(self, get: Get, kept: Kept, said: Answer) -> Answer:
+        """Cache a response again after the server's 304 response ``said``. Returns the complete response."""
         new = [pair for pair in said.headers if not pair[0].lower().startswith("content-")]
-        told = {name.lower() for name, _ in new}
-        old = [pair for pair in kept.answer.headers if pair[0].lower() not in told]
+        renewed = {name.lower() for name, _ in new}
+        old = [pair for pair in kept.answer.headers if pair[0].lower() not in renewed]
         answer = replace(kept.answer, headers=(*old, *new))
-        self.keep(get, answer, now)
+        self.keep(get, answer)
         return answer
 
     def drop(self, url: str) -> None:
@@ -108,25 +106,15 @@ class HttpCache:
         self.bytes -= 0 if dropped is None else dropped.size
 
 
-def _lifetime(get: Get, answer: Answer, now: float) -> float | None:
-    """Return the number of seconds from ``now`` that the response is fresh, or None if it must not be cached."""
-    said, control = _first(answer), _directives(answer)
-    if "no-store" in control or answer.status in (206, 304) or answer.status < 200:
-        return None
-    date = _moment(said.get("date"))
-    sent = now if date is None else date
-    age = max(0.0, now - sent, (_seconds(said.get("age")) or 0.0) + now - get.at)
-    if "no-cache" in control or ("no-cache" in said.get("pragma", "") and not control):
+def _lifetime(get: Get, answer: Answer) -> float:
+    """Return the number of seconds from its request that a response is fresh."""
+    said, control = _first(answer), _directives(answer, "cache-control")
+    if "no-cache" in control:
         return 0.0
     if "max-age" in control:
-        return (_seconds(control["max-age"]) or 0.0) - age
-    if "expires" in said:
-        return (_moment(said["expires"]) or 0.0) - sent - age
-    if answer.status not in _GUESSED:
-        return None
-    changed = _moment(said.get("last-modified"))
-    guess = 0.0 if changed is None else min(_LONGEST_GUESS, (sent - changed) / 10)
-    return max(guess - age, UNSTATED if get.kind in (Kind.SCRIPT, Kind.STYLESHEET) and answer.status == 200 else 0.0)
+        return _seconds(control["max-age"]) - _seconds(said.get("age", ""))
+    is_shared = get.kind in (Kind.SCRIPT, Kind.STYLESHEET) and answer.status == 200
+    return UNSTATED if is_shared and said.keys().isdisjoint(("expires", "pragma")) else 0.0
 
 
 def _first(answer: Answer) -> dict[str, str]:
@@ -134,26 +122,12 @@ def _first(answer: Answer) -> dict[str, str]:
     return {name.lower(): value for name, value in reversed(answer.headers)}
 
 
-def _values(answer: Answer, name: str) -> list[str]:
-    """Return the values of a header that is a list."""
+def _directives(answer: Answer, name: str) -> dict[str, str]:
+    """Return the items of a header that is a list, in lower case, with their arguments."""
     lists = [value for header, value in answer.headers if header.lower() == name]
-    return [value.strip() for value in ",".join(lists).split(",") if value.strip()]
+    pairs = (item.partition("=") for item in ",".join(lists).split(",") if item.strip())
+    return {key.strip().lower(): value.strip(' "') for key, _, value in pairs}
 
 
-def _directives(answer: Answer) -> dict[str, str]:
-    pairs = (value.partition("=") for value in _values(answer, "cache-control"))
-    return {name.strip().lower(): value.strip(' "') for name, _, value in pairs}
-
-
-def _seconds(text: str | None) -> float | None:
-    if text is None or not (text.isascii() and text.isdigit()):
-        return None
-    return float(text[:12])
-
-
-def _moment(text: str | None) -> float | None:
-    """Return an HTTP date in seconds since 1970, or None if it is invalid."""
-    try:
-        return None if text is None else parsedate_to_datetime(text).timestamp()
-    except (ValueError, OverflowError):
-        return None
+def _seconds(text: str) -> float:
+    return float(text[:12]) if text.isascii() and text.isdigit() else 0.0

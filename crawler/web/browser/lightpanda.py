@@ -12,16 +12,18 @@ import contextlib
 import json
 import time
 from collections.abc import Callable, Mapping
+from http.cookies import SimpleCookie
 from pathlib import Path
 from typing import Any, Self
 from urllib.parse import urljoin
 
+from aiohttp import ClientConnectorError, ClientError, ClientSession, ClientWSTimeout, UnixConnector
 from msgspec.structs import replace
 
 from crawler.base.settings.parts import BrowserSettings
 from crawler.web.browser.engines import NO_NETWORK
-from crawler.web.browser.pipe import BrowserGone, Listener, Params, Pipe
-from crawler.web.browser.process import LAUNCH, BrowserProcess, attach
+from crawler.web.browser.pipe import BrowserGone, Params, Pipe
+from crawler.web.browser.process import LAUNCH, BrowserProcess
 from crawler.web.browser.rendered import (
     Answer,
     Ask,
@@ -34,13 +36,14 @@ from crawler.web.browser.rendered import (
     Rendered,
     SubRequest,
 )
-from crawler.web.browser.tab import FRAME, KEPT, SCROLL, Tab
+from crawler.web.browser.tab import FRAME, GUARD, SCROLL, Tab, origin_of, script
 
 _SOCKET = "devtools"
 _DIES = """
 ctypes.CDLL(None).prctl(1, signal.SIGKILL)
 if os.getppid() != parent: sys.exit()
 """
+_AT_ONCE = ClientWSTimeout(ws_close=0.0)
 _COOKIES_WAIT = 0.2  # seconds
 _LOOK = 0.01  # seconds between attempts to connect
 _SWITCHES = f"""
@@ -48,76 +51,52 @@ serve --unix-socket /proc/self/cwd/{_SOCKET} --cdp-max-connections 256 --cdp-max
 --load-resources iframe --load-resources worker --load-resources stylesheet --http-proxy http://127.0.0.1:9
 --http-timeout 0 --v8-max-heap-mb 512 --watchdog-ms 10000 --log-level fatal
 """
-_HELLO = b"""GET / HTTP/1.1\r\nHost: localhost\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
-Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: bm90aGluZyBzZWNyZXQhIQ==\r\n\r\n"""
 _DRAWN = 16 * FRAME  # milliseconds for drawing
 _SCROLLED = "document.dispatchEvent(new Event('scroll', {bubbles: true}))"
 _REDIRECTS = (301, 302, 303, 307, 308)
 _AHEAD = 100  # milliseconds of the page's clock between checks for new requests
-_CLOCK = (Path(__file__).parent / "clock.js").read_text(encoding="utf-8")
 
 
 class Connection(Pipe):
     """A WebSocket connection that controls one page."""
 
-    def __init__(self) -> None:
-        super().__init__()
-        self._got = bytearray()
-        self._greeted: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    _carrying: asyncio.Task[None]
 
     @classmethod
-    async def open(cls, path: str, ended: Callable[[], bool]) -> Self:
+    async def open(cls, path: str, is_over: Callable[[], bool]) -> Self:
         """Connect as soon as the process listens."""
-        loop = asyncio.get_running_loop()
-        while True:
-            with contextlib.suppress(FileNotFoundError, ConnectionRefusedError):
-                transport, self = await loop.create_unix_connection(cls, path)
-                break
-            if ended():
-                raise BrowserGone
-            await asyncio.sleep(_LOOK)
-        self._reads = self._writes = transport
-        transport.write(_HELLO)
-        await self._greeted
+        self, ready = cls(), asyncio.Event()
+        self._carrying = asyncio.create_task(self._carry(path, is_over, ready))
+        await ready.wait()
+        if self.gone.done():
+            raise BrowserGone
         return self
 
-    def _framed(self, message: bytes) -> bytes:
-        # Clients must send a mask; this one is all zeros.
-        size = len(message)
-        if size < 126:
-            return bytes((0x81, 0x80 | size)) + bytes(4) + message
-        wide = 2 if size < 65_536 else 8
-        return bytes((0x81, 0xFE if wide == 2 else 0xFF)) + size.to_bytes(wide) + bytes(4) + message
+    async def _carry(self, path: str, is_over: Callable[[], bool], ready: asyncio.Event) -> None:
+        try:
+            async with ClientSession(connector=UnixConnector(path)) as session:
+                while not (ready.is_set() or is_over()):
+                    with contextlib.suppress(ClientConnectorError):
+                        async with (
+                            session.ws_connect("http://localhost/", max_msg_size=0, timeout=_AT_ONCE) as self._socket,
+                            asyncio.TaskGroup() as self._writing,
+                        ):
+                            ready.set()
+                            async for message in self._socket:
+                                self._receive(message.data)
+                    await asyncio.sleep(_LOOK)
+        except* ClientError:
+            pass  # the browser has ended
+        finally:
+            self.connection_lost(None)
+            ready.set()
 
-    def data_received(self, data: bytes) -> None:
-        self._got += data
-        if not self._greeted.done():
-            head, end, rest = bytes(self._got).partition(b"\r\n\r\n")
-            if not end:
-                return
-            if b" 101 " not in head[:20]:
-                return self.close()
-            self._got = bytearray(rest)
-            self._greeted.set_result(None)
-        while len(self._got) >= 2:
-            size = self._got[1] & 127
-            start = {126: 4, 127: 10}.get(size, 2)
-            if len(self._got) < start:
-                return
-            size = int.from_bytes(self._got[2:start]) if size > 125 else size
-            if len(self._got) < start + size:
-                return
-            kind, part = self._got[0], bytes(self._got[start : start + size])
-            del self._got[: start + size]
-            if kind & 0x0F <= 2:  # text, binary or continuation frame
-                self._partial.append(part)
-                if kind & 0x80:
-                    self._receive_whole()
+    def close(self) -> None:
+        self._carrying.cancel()
+        self.connection_lost(None)
 
-    def connection_lost(self, exc: Exception | None) -> None:
-        if not self._greeted.done():
-            self._greeted.set_exception(BrowserGone())
-        super().connection_lost(exc)
+    def _write(self, message: str) -> None:
+        self._writing.create_task(self._socket.send_str(message))
 
 
 class LightpandaProcess(BrowserProcess):
@@ -130,12 +109,9 @@ class LightpandaProcess(BrowserProcess):
     def switches(cls, user_agent: str, profile: Path, settings: BrowserSettings) -> list[str]:
         return [*_SWITCHES.split(), "--user-agent", user_agent]
 
-    async def opened(self, listener: Callable[[Pipe], Listener]) -> Pipe:
-        # The path of a Unix socket has a limited length, so use a short one through the descriptor.
-        pipe = await Connection.open(f"/proc/self/fd/{self._lock}/{_SOCKET}", lambda: self.worn)
-        pipe.listeners[""] = listener(pipe)
-        await attach(pipe)
-        return pipe
+    async def connected(self) -> Pipe:
+        # The path of a Unix socket has a limited length, so use a short one through the process's directory.
+        return await Connection.open(f"/proc/{self.pid}/cwd/{_SOCKET}", lambda: self.worn)
 
     def tab(self, pipe: Pipe, context: str, href: str, answer: Answer, ask: Ask, budget: Budget) -> Tab:
         tab = LightpandaTab(pipe, context, href, answer, ask, budget)
@@ -151,7 +127,7 @@ class LightpandaProcess(BrowserProcess):
 
 
 class LightpandaTab(Tab):
-    first_script = KEPT + _CLOCK
+    first_script = GUARD + script("clock.js")
 
     process: LightpandaProcess
     cpu_before: float  # CPU seconds of the process at the start of the page
@@ -160,13 +136,10 @@ class LightpandaTab(Tab):
         super().__init__(pipe, context, href, answer, self._followed, budget)
         self._first_ask = ask
         self._frames: set[str] = set()
-        self._clock, self._parsed = 0.0, False
+        self._clock = 0.0
 
     def _event(self, session: str, method: str, params: Params) -> None:
-        if method == "Page.domContentEventFired":
-            self._parsed = True
-            self._wake.set()
-        elif method == "Fetch.requestPaused" and self._page is not None:
+        if method == "Fetch.requestPaused" and self._page is not None:
             self._keep_cookies(self._place.href, self._page)
         elif method == "Fetch.requestPaused" and params["resourceType"] == "Document":
             if params["frameId"] not in {*self._frames, self._place.target}:  # a pop-up; ignore it
@@ -193,7 +166,8 @@ class LightpandaTab(Tab):
             if self._took.requests >= self._budget.requests:
                 return Refused(Refusal.BUDGET, url)
             self._took.requests += 1
-            request = replace(request, url=url, cookies="" if _origin(url) != _origin(request.url) else request.cookies)
+            cookies = request.cookies if origin_of(url) == origin_of(request.url) else ""
+            request = replace(request, url=url, cookies=cookies)
             if answer.status not in (307, 308):
                 request = replace(request, method="GET", body=None)
 
@@ -210,24 +184,16 @@ class LightpandaTab(Tab):
     def _keep_cookies(self, url: str, answer: Answer) -> None:
         for name, value in answer.headers:
             if name.lower() == "set-cookie":
-                (key, text), *others = (
-                    [part.strip() for part in each.partition("=")[::2]] for each in value.split(";")
-                )
-                named = {word.lower(): said for word, said in others}
-                path = {"path": named["path"]} if named.get("path") else {}
-                cookie = {"url": url, "name": key, "value": text, "httpOnly": "httponly" in named, **path}
-                self._send("Network.setCookie", cookie)
+                for key, cookie in SimpleCookie(value).items():
+                    path = {"path": cookie["path"]} if cookie["path"] else {}
+                    only = {"httpOnly": bool(cookie["httponly"])}
+                    self._send("Network.setCookie", {"url": url, "name": key, "value": cookie.value} | only | path)
 
     async def render(self, engine: str) -> Rendered | NotRendered:
         result = await super().render(engine)
         if isinstance(result, NotRendered) or result.cut is not None:
             self.process.worn = True  # the page's scripts may run until the process ends
         return result
-
-    async def _run(self) -> None:
-        while not self._parsed:
-            await self._woken()
-        await super()._run()
 
     async def _run_timers(self, milliseconds: float) -> None:
         self._clock += milliseconds
@@ -253,14 +219,7 @@ class LightpandaTab(Tab):
         self._send("Runtime.evaluate", {"expression": f"{SCROLL};{_SCROLLED}"})  # without layout there is no scrolling
         await self._run_timers(_DRAWN)
 
-    async def _busy(self) -> bool:
-        return self._used() > self._budget.seconds
-
     async def _cpu(self) -> float:
-        self._place.url = await self._evaluated("location.href")
-        return self._used()
-
-    def _used(self) -> float:
         """Return the page's share of the process's CPU seconds, assuming equal shares for all its pages."""
         return (self.process.cpu() - self.cpu_before) / max(self.process.active, 1)
 
@@ -273,9 +232,3 @@ class LightpandaTab(Tab):
 
     def _stay(self, session: str, number: str) -> None:
         """Stop reading the page. The navigation stays unanswered, because an error page would replace the page."""
-        self._parsed = True
-        self._wake.set()
-
-
-def _origin(url: str) -> list[str]:
-    return url.split("/")[:3]

@@ -15,13 +15,12 @@ import shutil
 import signal
 import sys
 import tempfile
-from collections.abc import Callable
 from pathlib import Path
 from typing import Self
 
 from crawler.base.settings.parts import BrowserSettings
 from crawler.web.browser.engines import Engine
-from crawler.web.browser.pipe import BrowserGone, Listener, Pipe
+from crawler.web.browser.pipe import BrowserGone, Pipe
 from crawler.web.browser.rendered import Answer, Ask, Budget
 from crawler.web.browser.tab import Tab
 
@@ -73,43 +72,39 @@ class BrowserProcess:
 
     launch = LAUNCH  # the program that launches it
 
-    def __init__(self, process: asyncio.subprocess.Process, profile: Path, lock: int) -> None:
+    def __init__(self, process: asyncio.subprocess.Process, pipe: Pipe, files: contextlib.ExitStack) -> None:
         self.pages = 0
         self.active = 0
         self.worn = False
-        self.pipe: Pipe
-        self._watch: asyncio.Task[None]
-        self._end: asyncio.Task[None]
-        self._process, self._profile = process, profile
-        self._lock: int | None = lock
+        self.pipe = pipe
+        self._process, self._files = process, files
+        self._watch = asyncio.create_task(self._watch_memory())
+        pipe.gone.add_done_callback(lambda _: self.kill())
 
     @classmethod
     async def start(cls, engine: Engine, user_agent: str, directory: Path, settings: BrowserSettings) -> Self:
         remove_leftovers(directory)
-        profile, lock = _new_profile(directory)
-        (its_reads, writes), (reads, its_writes) = os.pipe(), os.pipe()
-        try:
-            process = await asyncio.create_subprocess_exec(
-                *(sys.executable, "-ISc", cls.launch, *map(str, (os.getpid(), its_reads, its_writes, MEMORY_MOST))),
-                *(engine.path, *cls.switches(user_agent, profile, settings)),
-                pass_fds=(its_reads, its_writes),
-                stdin=asyncio.subprocess.DEVNULL,
-                stdout=asyncio.subprocess.DEVNULL,
-                stderr=asyncio.subprocess.DEVNULL,
-                start_new_session=True,
-                env={name: os.environ[name] for name in _ENVIRONMENT if name in os.environ}
-                | {"HOME": str(profile), "TMPDIR": _PROFILE, "DBUS_SESSION_BUS_ADDRESS": "disabled:"},
-                cwd=profile,
-            )
-        finally:
-            os.close(its_reads)
-            os.close(its_writes)
-        self = cls(process, profile, lock)
-        self.pipe = await Pipe.connect(reads, writes)
-        self.pipe.when_gone.append(self.kill)
-        self._watch = asyncio.create_task(self._watch_memory(MEMORY_MOST))
-        self._end = asyncio.create_task(self._reap())
-        return self
+        with contextlib.ExitStack() as files:
+            profile = _new_profile(directory, files)
+            (its_reads, writes), (reads, its_writes) = os.pipe(), os.pipe()
+            pipe = await Pipe.connect(reads, writes)
+            try:
+                process = await asyncio.create_subprocess_exec(
+                    *(sys.executable, "-ISc", cls.launch, *map(str, (os.getpid(), its_reads, its_writes, MEMORY_MOST))),
+                    *(engine.path, *cls.switches(user_agent, profile, settings)),
+                    pass_fds=(its_reads, its_writes),
+                    stdin=asyncio.subprocess.DEVNULL,
+                    stdout=asyncio.subprocess.DEVNULL,
+                    stderr=asyncio.subprocess.DEVNULL,
+                    start_new_session=True,
+                    env={name: os.environ[name] for name in _ENVIRONMENT if name in os.environ}
+                    | {"HOME": str(profile), "TMPDIR": _PROFILE, "DBUS_SESSION_BUS_ADDRESS": "disabled:"},
+                    cwd=profile,
+                )
+            finally:
+                os.close(its_reads)
+                os.close(its_writes)
+            return cls(process, pipe, files.pop_all())
 
     @classmethod
     def switches(cls, user_agent: str, profile: Path, settings: BrowserSettings) -> list[str]:
@@ -126,18 +121,8 @@ class BrowserProcess:
     def pid(self) -> int:
         return self._process.pid
 
-    async def _reap(self) -> None:
-        """Wait for the end of the process; then notify waiting callers, and kill its remaining children."""
-        await self._process.wait()
-        self.kill()
-        self.pipe.close()
-
-    async def opened(self, listener: Callable[[Pipe], Listener]) -> Pipe:
-        """Return the connection that controls a page, attached to its new targets. Creates its ``listener`` only
-        once."""
-        if "" not in self.pipe.listeners:
-            self.pipe.listeners[""] = listener(self.pipe)
-            await attach(self.pipe)
+    async def connected(self) -> Pipe:
+        """Return the connection that controls a page."""
         return self.pipe
 
     def release(self, pipe: Pipe) -> None:
@@ -151,7 +136,7 @@ class BrowserProcess:
     async def _ids(self) -> set[int]:
         return {each["id"] for each in (await self.pipe.call("SystemInfo.getProcessInfo"))["processInfo"]}
 
-    async def _watch_memory(self, most: int) -> None:
+    async def _watch_memory(self) -> None:
         """Kill the largest process if all together use too much memory: its page is lost, and no more pages are
         started."""
         with contextlib.suppress(BrowserGone):
@@ -160,7 +145,7 @@ class BrowserProcess:
                 if not self.active:
                     continue
                 sizes = {pid: _own_memory(pid) for pid in await self._ids()}
-                if sum(sizes.values()) > most:
+                if sum(sizes.values()) > MEMORY_MOST:
                     self.worn = True
                     with contextlib.suppress(ProcessLookupError):
                         os.kill(max(sizes, key=lambda pid: sizes[pid]), signal.SIGKILL)
@@ -174,16 +159,9 @@ class BrowserProcess:
         """Kill the browser with all its processes, and remove its profile."""
         self.kill()
         self._watch.cancel()
-        await self._end
-        await asyncio.to_thread(shutil.rmtree, self._profile, ignore_errors=True)
-        lock, self._lock = self._lock, None  # a second caller must not close a reused descriptor
-        if lock is not None:
-            os.close(lock)
-
-
-async def attach(pipe: Pipe) -> None:
-    """Make new targets of a connection wait until they are set up."""
-    await pipe.call("Target.setAutoAttach", {"autoAttach": True, "waitForDebuggerOnStart": True, "flatten": True})
+        await self._process.wait()
+        self.pipe.close()
+        await asyncio.to_thread(self._files.close)
 
 
 def _own_memory(pid: int) -> int:
@@ -195,33 +173,22 @@ def _own_memory(pid: int) -> int:
     return sum(int(line.split()[1]) * 1024 for line in status.splitlines() if line.startswith(("RssAnon", "RssShmem")))
 
 
-def _new_profile(directory: Path) -> tuple[Path, int]:
+def _new_profile(directory: Path, files: contextlib.ExitStack) -> Path:
+    """Create a profile, which is locked and exists until ``files`` is closed."""
     directory.mkdir(parents=True, exist_ok=True)
-    while True:
-        profile = Path(tempfile.mkdtemp(prefix=PREFIX, dir=directory))
-        lock = _locked(profile)
-        if lock is not None and profile.exists():
-            return profile, lock
+    profile = Path(tempfile.mkdtemp(prefix=PREFIX, dir=directory))
+    lock = os.open(profile, os.O_RDONLY)
+    files.callback(os.close, lock)
+    files.callback(shutil.rmtree, profile, ignore_errors=True)
+    fcntl.flock(lock, fcntl.LOCK_EX)
+    return profile
 
 
 def remove_leftovers(directory: Path) -> None:
     """Remove the profiles of killed crawlers."""
     for profile in directory.glob(f"{PREFIX}*"):
-        lock = _locked(profile)
-        if lock is not None:
+        with contextlib.suppress(OSError), contextlib.ExitStack() as files:  # a running crawler has it
+            lock = os.open(profile, os.O_RDONLY)
+            files.callback(os.close, lock)
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             shutil.rmtree(profile, ignore_errors=True)
-            os.close(lock)
-
-
-def _locked(profile: Path) -> int | None:
-    """Return a descriptor that holds the lock, or None if a running crawler has it."""
-    try:
-        descriptor = os.open(profile, os.O_RDONLY | os.O_DIRECTORY)
-    except FileNotFoundError:
-        return None
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        os.close(descriptor)
-        return None
-    return descriptor

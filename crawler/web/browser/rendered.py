@@ -38,19 +38,18 @@ class Refusal(StrEnum):
 
 
 NEEDED = (Kind.DOCUMENT, Kind.SCRIPT, Kind.DATA)  # needed to find links and text
-_MISSED = (Refusal.ROBOTS, Refusal.BUDGET, Refusal.PARTITION, Refusal.HELD)
+_MISSED = (Refusal.ROBOTS, Refusal.BUDGET, Refusal.PARTITION)
 
 
 class SubRequest(Struct, frozen=True):
-    """One request of a page. ``url`` is absolute, without a fragment. ``headers`` are the browser's own. ``frame`` is
-    the URL of the requesting document. ``cookies`` is the page's Cookie header for it."""
+    """One request of a page. ``url`` is absolute, without a fragment. ``headers`` are the browser's own. ``cookies`` is
+    the page's Cookie header for it."""
 
     url: str
     method: str
     kind: Kind
     headers: Mapping[str, str]
     body: bytes | None = None
-    frame: str = ""
     cookies: str = ""
 
 
@@ -80,13 +79,11 @@ class Failed(Struct, frozen=True):
 class Budget(Struct, frozen=True):
     """The limits of one page: beyond them, its requests are refused and it is used as it is.
 
-    ``seconds`` do not count while the page waits for an answer. ``timers`` limits how far the page's own clock runs for
-    its timers, in milliseconds."""
+    ``seconds`` do not count while the page waits for an answer."""
 
     requests: int = 50
     bytes: int = 32 * 2**20
     seconds: float = 20.0
-    timers: int = 5_000
 
 
 Ask = Callable[[SubRequest], Awaitable[Answer | Refused | Failed]]
@@ -120,11 +117,8 @@ class Rendered(Struct, frozen=True):
     def partly(self) -> bool:
         """True if the page was cut, or if a script, data or a frame is missing that may be available at another time or
         to another crawler."""
-        return (
-            self.cut is not None
-            or self.failed
-            or any(each.why in _MISSED and each.kind in NEEDED for each in self.refused)
-        )
+        missed = any(each.why in _MISSED and each.kind in NEEDED for each in self.refused)
+        return missed or self.waits or self.cut is not None
 
 
 class NotRendered(Struct, frozen=True):

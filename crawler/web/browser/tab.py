@@ -7,9 +7,9 @@ import base64
 import contextlib
 import json
 import re
+import string
 import time
 from collections.abc import Mapping
-from http import HTTPStatus
 from pathlib import Path
 from urllib.parse import quote, urldefrag
 
@@ -31,66 +31,38 @@ from crawler.web.browser.rendered import (
     SubRequest,
 )
 
-KINDS = {
-    "Document": Kind.DOCUMENT,
-    "Script": Kind.SCRIPT,
-    "Stylesheet": Kind.STYLESHEET,
-    "XHR": Kind.DATA,
-    "Fetch": Kind.DATA,
-    "Image": Kind.IMAGE,
-    "Font": Kind.FONT,
-    "Media": Kind.MEDIA,
-    "TextTrack": Kind.MEDIA,
-    "Preflight": Kind.PREFLIGHT,
-}
+KINDS = {kind.title(): kind for kind in Kind} | {"XHR": Kind.DATA, "Fetch": Kind.DATA, "TextTrack": Kind.MEDIA}
 VIEWPORT = {"width": 1280, "height": 4000, "deviceScaleFactor": 1, "mobile": False}
-BEFORE_SCROLL = 0.6  # share of the page's timer limit before scrolling ...
-LATER_ROUNDS = (0.1, 0.1, 0.1)  # ... and shares added for pages that load more when scrolled to the end
+BEFORE_SCROLL = 3_000  # milliseconds that the page's own clock runs for its timers before scrolling ...
+ROUNDS = (
+    2_000,
+    500,
+    500,
+    500,
+)  # ... and afterwards; the last ones are for pages that load more when scrolled to the end
 FRAME = 16  # milliseconds
 ANIMATED = 100  # playback rate of animations, because frames are drawn in real time
 FRAMES_MOST = 40  # maximum number of frames to wait for
 OPEN_WAIT = 5.0  # minimum seconds for opening a page
 LAST_WAIT = 5.0  # seconds to get the document ...
 CUT_WAIT = 3.0  # ... and to get it after a cut
-WORKER_STEPS = 6  # frames to wait for messages of a worker after an answer
+WORKER_WAIT = 0.1  # seconds that an answer to a worker counts as pending, for its next message or request
 LOOK = 5.0  # seconds between checks of a page that waits for answers
 ROUTES_MOST = 100
 REFUSED_MOST = 1_000  # refused requests; beyond this the page is cut
 FRAMES_DEEP = 3  # nesting of frames from other origins
 _STARTED = ("page", "worker", "shared_worker", "iframe")
-_SERIALISE = (Path(__file__).parent / "serialise.js").read_text(encoding="utf-8")
 _BOUNDS = '{"nodes": 300000, "characters": 33554432, "frames": 50}'
-SCROLL = """new Promise(done => {
-  const frames = (n, next) => requestAnimationFrame(() => n ? frames(n - 1, next) : next());
-  let changed = false;  // as long as frames add something, there are some more
-  const seen = new MutationObserver(() => { changed = true });
-  const more = n => {
-    if (!n || !changed) { seen.disconnect(); return done() }
-    changed = false;
-    frames(0, () => more(n - 1));
-  };
-  seen.observe(document, {childList: true, subtree: true});
-  frames(1, () => { scrollTo(0, document.documentElement.scrollHeight); frames(1, () => more(12)) });
-})"""
 
 
-# Keeps pop-ups and the page itself open or harmless: a pop-up would be closed, and the page could close itself. Opens
-# closed shadow roots, to find their links. fetchLater would send a beacon.
-KEPT = """{
-    open = () => null;
-    close = () => undefined;
-    if (globalThis.fetchLater) fetchLater = () => ({activated: false});
-    const {attachShadow, setHTMLUnsafe} = Element.prototype;
-    Element.prototype.attachShadow = function (init) { return attachShadow.call(this, {...init, mode: 'open'}); };
-    Element.prototype.setHTMLUnsafe = function (html, ...more) {
-        const open = String(html).replace(/(shadowrootmode\\s*=\\s*["']?)closed/gi, '$1open');
-        return setHTMLUnsafe.call(this, open, ...more);
-    };
-}"""
+def script(name: str) -> str:
+    """Return a script of this package."""
+    return (Path(__file__).parent / name).read_text(encoding="utf-8")
+
+
+GUARD, SCROLL, _SERIALISE = script("guard.js"), script("scroll.js"), script("serialise.js")
 _CLOSED = re.compile(rb"""(<template\b[^>]*\bshadowrootmode\s*=\s*["']?)closed\b""", re.IGNORECASE)
 _PASSING = (429, 502, 503, 504)  # statuses of temporary errors
-_PHRASES = {status.value: status.phrase for status in HTTPStatus}
-_ASCII = "".join(map(chr, range(128)))
 _NOFOLLOW = re.compile(r"^x-robots-tag:(?:.*[\s,:])?(?:nofollow|none)\b", re.IGNORECASE)
 
 
@@ -109,26 +81,25 @@ class _Took(Struct):
     since: float | None = None
     requests: int = 0
     bytes: int = 0
-    of_workers: int = 0  # answered requests of workers
     refused: list[Refused] = []
     failed: bool = False  # a script, data or a frame
+    short: bool = False  # True if the HTML was cut
 
 
 class _Place(Struct):
-    """The URLs of a page. ``target`` is its own frame; ``frames`` has the document URL of each frame, ``routes``
-    the URLs set by scripts. Links of documents in ``unfollowed`` must not be followed."""
+    """The URLs of a page. ``target`` is its own frame; ``routes`` has the URLs set by scripts. Links of documents in
+    ``unfollowed`` must not be followed."""
 
     href: str
     url: str
     target: str = ""
     moved: str | None = None
-    frames: dict[str, str] = {}
     routes: dict[str, None] = {}
     unfollowed: set[str] = set()
 
 
 class Tab:
-    first_script = KEPT
+    first_script = GUARD
 
     def __init__(self, pipe: Pipe, context: str, href: str, answer: Answer, ask: Ask, budget: Budget) -> None:
         self._pipe, self._context, self._ask, self._budget = pipe, context, ask, budget
@@ -148,7 +119,7 @@ class Tab:
         """Render the page. Raises the errors of ``ask``, and ``BrowserGone``. A hanging renderer ends with its
         context."""
         cut = None
-        self._pipe.when_gone.append(self._gone)
+        self._pipe.gone.add_done_callback(self._gone)
         try:
             try:
                 async with asyncio.timeout(max(self._budget.seconds, OPEN_WAIT)):
@@ -164,11 +135,12 @@ class Tab:
                 self._send("Runtime.evaluate", {"expression": "0"})  # if no script runs, this is terminated
             async with asyncio.timeout(CUT_WAIT if cut else LAST_WAIT):
                 try:
-                    html, cpu, short = await self._document()
+                    html = await self._html(self._place.target, FRAMES_DEEP)
                 except CallFailed:
                     if not cut:
                         raise
-                    html, cpu, short = await self._document()  # the first attempt was terminated
+                    html = await self._html(self._place.target, FRAMES_DEEP)  # the first attempt was terminated
+                cpu = await self._cpu()
         except TimeoutError:
             crashed = isinstance(self._fault, Lost)  # while its document was read
             return NotRendered("the page crashed" if crashed else f"the page hangs ({cut or 'time'})", engine, crashed)
@@ -178,8 +150,7 @@ class Tab:
             for task in self._asks:
                 task.cancel()
             await asyncio.gather(*self._asks, return_exceptions=True)
-            with contextlib.suppress(ValueError):
-                self._pipe.when_gone.remove(self._gone)
+            self._pipe.gone.remove_done_callback(self._gone)
             for session in self._sessions:
                 self._pipe.listeners.pop(session, None)
         if not self._place.url.startswith(("http:", "https:")):
@@ -193,7 +164,7 @@ class Tab:
             tuple(self._took.refused),
             self._place.moved if self._place.moved != self._place.url else None,
             tuple(self._place.routes),
-            cut or ("size" if short else None),
+            cut or ("size" if self._took.short else None),
             self._took.failed,
         )
 
@@ -214,11 +185,11 @@ class Tab:
 
     async def _run(self) -> None:
         """Run timers and draw frames; while that causes more requests, continue for some rounds."""
-        await self._run_timers(BEFORE_SCROLL * self._budget.timers)
-        for share in (1 - BEFORE_SCROLL, *LATER_ROUNDS):
+        await self._run_timers(BEFORE_SCROLL)
+        for milliseconds in ROUNDS:
             asked = self._took.requests
             await self._draw()
-            await self._run_timers(share * self._budget.timers)
+            await self._run_timers(milliseconds)
             if asked == self._took.requests:
                 return
 
@@ -239,7 +210,7 @@ class Tab:
 
     async def _run_timers(self, milliseconds: float) -> None:
         # The clock of the page stops while it waits for an answer, and otherwise jumps to the next timer.
-        self._expired, of_workers = False, self._took.of_workers
+        self._expired = False
         self._send(
             "Emulation.setVirtualTimePolicy",
             {
@@ -250,14 +221,6 @@ class Tab:
         )
         while self._asks or not self._expired:
             await self._woken()
-        await self._hear_workers(of_workers)
-
-    async def _hear_workers(self, before: int) -> None:
-        """Workers run in real time: after an answer, give them time to post results and to make more requests."""
-        while before != (before := self._took.of_workers):
-            for _ in range(WORKER_STEPS):
-                await asyncio.sleep(FRAME / 1000)
-                await self._run_timers(FRAME)
 
     async def _woken(self) -> None:
         """Wait for an event, within the page's time limit."""
@@ -283,41 +246,29 @@ class Tab:
     async def _cpu(self) -> float:
         """Return the CPU seconds of all threads of the page's renderer, including workers. In a sandbox it cannot
         report them; then return the busy time of its main thread."""
-        place = await self._call("Runtime.evaluate", {"expression": "location.href", "returnByValue": True})
-        self._place.url = place["result"]["value"]  # a ``pushState`` during loading causes no event
         metrics = await self._call("Performance.getMetrics")
         found = {each["name"]: float(each["value"]) for each in metrics["metrics"]}
         return found.get("ProcessTime") or found.get("TaskDuration", 0.0)
 
-    async def _document(self) -> tuple[str, float, bool]:
-        """Return the HTML of the page with its frames, the CPU time of its process, and whether the HTML was cut."""
-        html, cut = await self._html(self._place.target, FRAMES_DEEP)
-        return html, await self._cpu(), cut
-
-    async def _html(self, frame: str, depth: int) -> tuple[str, bool]:
-        """Return the HTML of a frame and its inner frames, and whether it was cut. Frames that disappear are
-        omitted."""
+    async def _html(self, frame: str, depth: int) -> str:
+        """Return the HTML of a frame and its inner frames. Frames that disappear are omitted."""
         world = await self._call("Page.createIsolatedWorld", {"frameId": frame, "worldName": "ours"})
-        context = world["executionContextId"]
-        taken = await self._evaluate(
-            f"({_SERIALISE})({_BOUNDS}, {json.dumps([frame == self._place.target, sorted(self._place.unfollowed)])})",
-            context,
-            by_value=True,
-        )
-        if frame == self._place.target:
-            self._place.url = taken["value"]["url"]
-        first, *others = taken["value"]["parts"]
-        html, cut = [first], taken["value"]["cut"]
+        context, is_page = world["executionContextId"], frame == self._place.target
+        options = json.dumps([is_page, sorted(self._place.unfollowed)])
+        taken = (await self._evaluate(f"({_SERIALISE})({_BOUNDS}, {options})", context, by_value=True))["value"]
+        if is_page:
+            self._place.url = taken["url"]  # a ``pushState`` during loading causes no event
+        self._took.short |= taken["cut"]
+        first, *others = taken["parts"]
+        html = [first]
         for number, part in enumerate(others):
             with contextlib.suppress(CallFailed):
                 element = await self._evaluate(f"foreign[{number}]", context, by_value=False)
                 node = await self._call("DOM.describeNode", {"objectId": element["objectId"]})
                 if depth:
-                    inner, cut_inside = await self._html(node["node"]["frameId"], depth - 1)
-                    html.append(inner)
-                    cut = cut or cut_inside
+                    html.append(await self._html(node["node"]["frameId"], depth - 1))
             html.append(part)
-        return "".join(html), cut
+        return "".join(html)
 
     async def _evaluate(self, script: str, context: int, *, by_value: bool) -> Params:
         done = await self._call(
@@ -335,12 +286,8 @@ class Tab:
         self._fault = self._fault or fault
         self._wake.set()
 
-    def _gone(self) -> None:
+    def _gone(self, _: asyncio.Future[None]) -> None:
         self.lose(BrowserGone())
-
-    def detached(self, session: str) -> None:
-        if session == self._session:
-            self.lose(Lost("the page closed itself"))
 
     def attached(self, session: str, info: Params) -> None:
         """Set up a new target of the page's context, which waits to be started: the page or a worker. Pop-ups are
@@ -367,9 +314,6 @@ class Tab:
         elif method == "Emulation.virtualTimeBudgetExpired":
             self._expired = True
             self._wake.set()
-        elif method == "Page.frameNavigated":
-            frame = params["frame"]
-            self._place.frames[frame["id"]] = frame["url"]
         elif method == "Page.navigatedWithinDocument" and params["frameId"] == self._place.target:
             if len(self._place.routes) < ROUTES_MOST:
                 self._place.routes[urldefrag(params["url"]).url] = None
@@ -406,7 +350,6 @@ class Tab:
             kind,
             asked["headers"],
             b"".join(body) if asked.get("hasPostData") else None,
-            self._place.frames.get(params.get("frameId", ""), self._place.href),
         )
         if not self._asks and self._took.since is not None:
             self._took.left -= time.monotonic() - self._took.since
@@ -424,7 +367,7 @@ class Tab:
         self._fail(session, number, "Aborted")
 
     async def _answer(self, session: str, number: str, request: SubRequest) -> None:
-        if request.url.split("/")[:3] == request.frame.split("/")[:3]:
+        if origin_of(request.url) == origin_of(self._place.href):
             request = replace(request, cookies=await self._cookies(request))
         answer = await self._ask(request)
         if isinstance(answer, Answer):
@@ -439,7 +382,8 @@ class Tab:
         else:
             self._took.failed |= request.kind in NEEDED
             self._fail(session, number, "Failed")
-        self._took.of_workers += self._sessions[session].endswith("worker")
+        if self._sessions[session].endswith("worker"):
+            await asyncio.sleep(WORKER_WAIT)  # workers run in real time
 
     async def _cookies(self, request: SubRequest) -> str:
         found = await self._call("Network.getCookies", {"urls": [request.url]})
@@ -460,7 +404,7 @@ class Tab:
             {
                 "requestId": number,
                 "responseCode": answer.status,
-                "responsePhrase": _PHRASES.get(answer.status, "Unknown"),  # required for unknown statuses
+                "responsePhrase": "Unknown",  # required for unknown statuses
                 "responseHeaders": [{"name": name, "value": _as_sent(name, value)} for name, value in answer.headers],
                 "body": base64.b64encode(body).decode(),
             },
@@ -484,6 +428,10 @@ class Tab:
         self._pipe.send(method, params, self._session)
 
 
+def origin_of(url: str) -> list[str]:
+    return url.split("/")[:3]
+
+
 def _as_sent(name: str, value: str) -> str:
     """Return a header for the browser. Non-ASCII bytes of a redirect's target are percent-encoded as received."""
-    return quote(value, _ASCII, errors="surrogateescape") if name.lower() == "location" else value
+    return quote(value, string.printable, errors="surrogateescape") if name.lower() == "location" else value

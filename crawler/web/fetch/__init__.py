@@ -12,7 +12,6 @@ from crawler.web.fetch.patience import OwnDelays
 from crawler.web.fetch.request_profiles import check_access
 from crawler.web.fetch.robots_fetch import Followed, NotNow, RobotsResult, ask_robots, fetch_robots
 from crawler.web.fetch.secret import SecretText, read_secret, with_own
-from crawler.web.fetch.simulated import SimulatedWeb
 
 __all__ = [
     "ACCEPT_MARKDOWN",
@@ -28,7 +27,6 @@ __all__ = [
     "Response",
     "RobotsResult",
     "SecretText",
-    "SimulatedWeb",
     "Through",
     "Truncation",
     "ask_robots",

@@ -117,8 +117,9 @@ class Fetcher:
 
     def signs(self, host: str, *, known: bool) -> bool:
         """Return whether a host asks for signed requests. ``known``: it did in an earlier run."""
-        authority = host.removesuffix(":443").removesuffix(":80")
-        return known if self._signer is None else self._signer.signs(authority, known=known)
+        if self._signer is None:
+            return known
+        return self._signer.signs(host.removesuffix(":443").removesuffix(":80"), known=known)
 
     async def __aenter__(self) -> Self:
         settings = self._settings

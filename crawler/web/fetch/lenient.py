@@ -547,7 +547,7 @@ def _is_one_answer(data: bytes) -> bool:
         return False
     head = data[: end + 2].lower()
     length = _STATED.search(head)
-    if length is None or b"\ntransfer-encoding" in head or b"\n\n" in head:
+    if length is None or head.count(b"\ntransfer-encoding") or head.count(b"\n\n"):  # `in` is slow for bytes
         return False
     return len(data) - end - 4 <= int(length[1])
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 import msgspec
@@ -17,9 +17,16 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from crawler.base.kv import Family, Reader
-from crawler.url.consent.statements import Stated, stricter
-from crawler.url.consent.terms import Terms, terms_statements
-from crawler.url.robots.parse import DISALLOW_ALL, RobotsRecordError, RobotsRules, robots_for_status, unreachable
+from crawler.url.consent.statements import PathStatements, Stated, stricter
+from crawler.url.consent.terms import RSL_FILE, TDM_FILE, Terms, terms_statements
+from crawler.url.robots.parse import (
+    DISALLOW_ALL,
+    RobotsRecordError,
+    RobotsRules,
+    robots_for_status,
+    target_of,
+    unreachable,
+)
 from crawler.web.fetch.outcome import Failure, FailureKind, Response
 
 TTL = 86_400.0  # seconds a copy is used (RFC 9309, 2.4: not more than a day)
@@ -84,9 +91,9 @@ class Robots(Struct, frozen=True):
     """The robots.txt of a host. If it could not be fetched, ``status`` is None and ``failure`` is set.
 
     ``copy_of``: the last request failed, and the rules are those of the copy fetched at that time, which was needed
-    before if it ``stands_in``. ``also``: the rules
-    of that copy, if the last answer lacks its end. ``terms``: the rules of files with terms that were requested, and
-    ``by_terms`` what they state."""
+    before if it ``stands_in``. ``also``: the rules of that copy, if the last answer lacks its end. ``terms``: the rules
+    of files with terms that were requested. ``statements`` of consent: by robots.txt and the host's files with terms;
+    ``licenses``: by licenses that pages named, by URL."""
 
     rules: RobotsRules
     status: int | None
@@ -95,22 +102,21 @@ class Robots(Struct, frozen=True):
     copy_of: float | None = None
     also: RobotsRules | None = None
     terms: Terms = {}
-    by_terms: RobotsRules | None = None
+    statements: tuple[PathStatements, ...] = ()
+    licenses: Mapping[str, PathStatements] = {}
     stands_in: bool = False
 
     @property
     def size(self) -> int:
         """The approximate size of the parsed rules in bytes."""
-        return sum(each.size for each in self._all) + _ENTRY
-
-    @property
-    def _all(self) -> list[RobotsRules]:
-        return [each for each in (self.rules, self.also, self.by_terms) if each is not None]
+        parts = (self.rules, self.also, *self.statements, *self.licenses.values())
+        return sum(each.size for each in parts if each is not None) + _ENTRY
 
     def stated(self, href: str) -> tuple[Stated, str | None] | None:
         """Return what is stated of uses of a URL, and the URL of its terms; None if the host states nothing."""
-        states = any(each.states for each in self._all)
-        return (stricter(*(each.stated(href) for each in self._all)), self.rules.license) if states else None
+        if not self.statements and self.rules.license is None:
+            return None
+        return stricter(*(each.of(target_of(href)) for each in self.statements)), self.rules.license
 
     @property
     def crawl_delay(self) -> float | None:
@@ -260,8 +266,11 @@ class RobotsCache:
         """Parse a stored record. Raises RobotsRecordError."""
         record = _read(stored)
         robots = self._rules(record)
-        stated = RobotsRules(None, statements=terms_statements(record.terms))
-        return replace(robots, terms=record.terms, by_terms=stated) if record.terms else robots
+        own, also = robots.rules.statements, None if robots.also is None else robots.also.statements
+        files = {kind: rules for kind, rules in record.terms.items() if kind in (TDM_FILE, RSL_FILE)}
+        statements = tuple(each for each in (own, also, terms_statements(files) if files else None) if each is not None)
+        named = {url: terms_statements({RSL_FILE: record.terms[url]}) for url in record.terms if url not in files}
+        return replace(robots, terms=record.terms, statements=statements, licenses=named)
 
     def _rules(self, record: _Record) -> Robots:
         copy, at, failure = record.copy, record.asked_at, record.failure

@@ -259,17 +259,7 @@ class Found(Struct):
         if base is not None and len(base) > self.longest and not foreign_scheme(base):
             # Without the base, links have no meaning, and nearly all would be too long.
             cut = f"the base of its links has {len(base)} characters"
-            return PageLinks(
-                None,
-                [],
-                encoding,
-                False,
-                metas,
-                self.too_long + len(hrefs),
-                cut,
-                about=words,
-                license=self.pragmas.get("license"),
-            )
+            return PageLinks(None, [], encoding, False, metas, self.too_long + len(hrefs), cut, about=words)
         found = list(islice(hrefs, settings.max_links))
         resources = [href for href in islice(self.embedded, settings.max_links) if href not in hrefs]
         truncated = max(len(hrefs), len(self.embedded)) > settings.max_links

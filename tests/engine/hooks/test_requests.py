@@ -23,14 +23,14 @@ from crawler.engine.user_code import PreviousVisit, UserCode
 from crawler.engine.worker import Worker
 from crawler.job.job import Job
 from crawler.job.platform import Platform
-from crawler.web.fetch import Response, SimulatedWeb
-from crawler.web.fetch.simulated import Answers, page
+from crawler.web.fetch import Response
 from tests.driving import Unwatched
 from tests.durability.power import Inline
 from tests.engine.test_recrawl import with_etag
 from tests.jobs import rows
 from tests.library.test_crawl import OPTIONS
 from tests.memory_store import MemoryStore
+from tests.simulated_web import Answers, SimulatedWeb, page
 from tests.site import Site, linked
 from tests.virtual import run_virtually
 

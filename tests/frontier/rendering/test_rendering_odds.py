@@ -6,6 +6,7 @@ import random
 from collections.abc import Sequence
 
 import pytest
+from msgspec.structs import replace
 
 from crawler.base.kv import Family
 from crawler.frontier.rendering import rendering_odds as module
@@ -28,7 +29,7 @@ class Crawl:
     def visit(self, path: str, signs: Sequence[str] = (), *, needs: bool, when: str = "signs") -> Why | None:
         paid = self.paying.weigh("h.test", f"http://h.test{path}", signs, when)
         batch = self.store.batch()
-        paid.as_found(needs if paid.why else None).put(batch)
+        replace(paid, gained=needs if paid.why else None).put(batch)
         self.store.write(batch)
         return paid.why
 

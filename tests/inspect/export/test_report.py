@@ -13,8 +13,7 @@ from typing import Any
 import pytest
 
 from crawler.cli import main
-from crawler.inspect.export.job_report import gather
-from crawler.inspect.export.last_records import LastRecords
+from crawler.inspect.export.job_report import LastRecords, gather
 from crawler.inspect.export.report_page import MARK
 from crawler.job.durable_frontier import DurableFrontier
 from crawler.job.survey.survey import BROKEN_KINDS

@@ -508,10 +508,12 @@ def test_the_rows_of_an_exact_seen_set(tmp_path: Path, stopped: Stopped, damage:
     assert crawler(*words, "--max-pages", "20").code == 0
     if damage == "a row":
         gone(Family.SEEN)(job)
-        assert verify(job).find("seen-digests")
+        assert verify(job).find("digests-differ")
     else:
         change(job, Family.META, lambda _: (b"seen-count", b"\7" if damage == "no count" else bytes(8)))
-        assert verify(job).find("seen-count") or verify(job).find("seen-damaged", error="number of rows")
+        assert verify(job).find("count-differs", counter="^seen$") or verify(job).find(
+            "seen-damaged", error="number of rows"
+        )
     does(job)
     assert crawler(*words).code == 0
     assert Counter(row["url"] for row in rows(job)) == Counter(stopped.site.url(path) for path in tree(PAGES))

@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from crawler.base.disk.failpoints import BACKUP_POINTS, BUCKET_POINTS, VARIABLE
+from crawler.base.disk import CRASH_AT
+from tests.crash_points import BACKUP_POINTS, BUCKET_POINTS
 from tests.jobs import CHAIN, OPTIONS, rows, stopped_job, verify
 from tests.outputs import files_of
 from tests.program import Ran, Started, crawler, running, wait_until
@@ -105,7 +106,7 @@ def test_killed_at_each_step(crawl: Crawl, tmp_path: Path, point: str, burns: bo
         if burns:
             shutil.rmtree(tmp_path / "first")
     if point != "backup.taken":
-        killed = crawler(*crawl.words(tmp_path / "first"), env={VARIABLE: point})
+        killed = crawler(*crawl.words(tmp_path / "first"), env={CRASH_AT: point})
         assert killed.code == -signal.SIGKILL, f"{point} was not reached"
     if burns:
         shutil.rmtree(tmp_path / "first", ignore_errors=True)
@@ -117,7 +118,7 @@ def test_killed_at_each_step(crawl: Crawl, tmp_path: Path, point: str, burns: bo
 @pytest.mark.parametrize("point", ["restore.copied", "restore.done"])
 def test_killed_while_it_is_brought_back(crawl: Crawl, tmp_path: Path, point: str) -> None:
     assert crawler(*crawl.words(tmp_path / "first", "--max-pages", "40")).code == 0
-    assert crawler(*crawl.words(tmp_path / "second"), env={VARIABLE: point}).code == -signal.SIGKILL
+    assert crawler(*crawl.words(tmp_path / "second"), env={CRASH_AT: point}).code == -signal.SIGKILL
     crawl.ends(tmp_path / "second")
     assert len(crawl.site.pages_asked()) == PAGES
 

@@ -13,8 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from crawler.base.disk import RealDisk
-from crawler.base.disk.failpoints import VARIABLE
+from crawler.base.disk import CRASH_AT, RealDisk
 from crawler.job.bucket.directory_objects import DirectoryObjects
 from crawler.job.bucket.objects import BucketDown, BucketError, put_own
 from tests.faulty_disk import Fault, FaultyDisk
@@ -53,7 +52,7 @@ def files(directory: Path) -> set[str]:
 
 
 def test_a_killed_writer_leaves_nothing_that_is_seen(tmp_path: Path) -> None:
-    words, environment = [sys.executable, "-c", PUT, f"file:{tmp_path}"], {**os.environ, VARIABLE: "object.written"}
+    words, environment = [sys.executable, "-c", PUT, f"file:{tmp_path}"], {**os.environ, CRASH_AT: "object.written"}
     assert subprocess.run(words, env=environment, check=False).returncode == -signal.SIGKILL
     (left,) = files(tmp_path)
     objects = DirectoryObjects(tmp_path)

@@ -77,7 +77,7 @@ async def test_what_a_restored_job_has(tmp_path: Path) -> None:
         await made.run.flush(0, whole=False)
         finish(made.job, 3)
         await made.run.flush(0, whole=True)
-        assert made.job.stored == made.job.writer.commits
+        assert made.job.promises.stored == made.job.writer.commits
         finish(made.job, 2)
         await made.run.flush(0, whole=False)
         made.job.log.drop()  # as when more waits for a store than memory has room for
@@ -111,9 +111,9 @@ async def test_promises_wait_for_the_store(tmp_path: Path) -> None:
     async with opened(tmp_path) as made:
         finish(made.job, 1)
         await made.job.sync()
-        assert made.job.durable < made.job.writer.commits
+        assert made.job.promises.kept < made.job.writer.commits
         await made.run.flush(0, whole=False)
-        assert made.job.durable == made.job.writer.commits
+        assert made.job.promises.kept == made.job.writer.commits
 
 
 async def test_nothing_is_put_behind_the_end_of_the_log(tmp_path: Path) -> None:

@@ -14,8 +14,7 @@ from typing import Any
 import pytest
 from msgspec.structs import asdict
 
-from crawler.base.disk import RealDisk
-from crawler.base.disk.failpoints import SPLIT_POINTS, VARIABLE
+from crawler.base.disk import CRASH_AT, RealDisk
 from crawler.base.kv import Family
 from crawler.base.settings.parts import PartitionSettings, Settings
 from crawler.cluster.crawl_directory import new_crawl
@@ -34,6 +33,7 @@ from crawler.job.recovery import stored_counters
 from crawler.job.store.rocks import RocksStore
 from crawler.url.urls.canonicaliser import Canonical
 from tests.cluster.chain import HOSTS, Chain
+from tests.crash_points import SPLIT_POINTS
 from tests.jobs import stopped_job, verify
 from tests.program import Ran, crawler, running, wait_until
 
@@ -117,7 +117,7 @@ def test_a_crawl_that_is_half_done_is_split_twice(
     config = tmp_path / "ledger.toml"
     config.write_text("[seen]\nledger = true\n[recrawl]\nenabled = true\n")
     assert crawl.run("job", "--config", config, pages=60).code == 0
-    before = counts([tmp_path / "job"], tmp_path / "looks")
+    before, seen = counts([tmp_path / "job"], tmp_path / "looks"), seen_in(tmp_path / "job")
     (done, *_) = records(tmp_path / "job")
     for partitions in (2, 4):
         ran = crawl.split(partitions)
@@ -129,11 +129,18 @@ def test_a_crawl_that_is_half_done_is_split_twice(
         jobs = partition_directories(directory)
         assert len(jobs) == partitions
         assert counts(jobs, tmp_path / f"looks-{partitions}") == before
+        assert seen_in(directory) == pytest.approx(seen, abs=partitions / 2)  # each sample is rounded
         hosts = [set(rows(job, Family.HOSTS)) for job in jobs]
         assert sum(map(len, hosts)) == len(set().union(*hosts)) == HOSTS
         known = json.loads(crawler("explain", directory, done["url"], "--json").out)
         assert (known["record"], known["seen"]["known"]) == (done, True)
     crawl.ends()
+
+
+def seen_in(directory: Path) -> list[float]:
+    """How many URLs are seen, and how many are watched, as ``stats`` says."""
+    seen = json.loads(crawler("stats", directory, "--json").out)["seen"]
+    return [seen["count"], seen["count_estimated"], seen["fpp_measured"]["sample"]]
 
 
 def rows(job: Path, family: Family) -> list[bytes]:
@@ -146,7 +153,7 @@ def rows(job: Path, family: Family) -> list[bytes]:
 @pytest.mark.parametrize("point", SPLIT_POINTS)
 def test_killed_at_each_step(crawl: Crawl, tmp_path: Path, point: str) -> None:
     assert crawl.run("job", pages=60).code == 0
-    assert crawl.split(3, env={VARIABLE: point}).code == -signal.SIGKILL
+    assert crawl.split(3, env={CRASH_AT: point}).code == -signal.SIGKILL
     if point != "split.shaped":
         again = crawl.restored("as-it-was")
         assert {row["url"] for row in records(again)} == {row["url"] for row in records(tmp_path / "job")}
@@ -158,7 +165,7 @@ def test_killed_at_each_step(crawl: Crawl, tmp_path: Path, point: str) -> None:
 def test_who_goes_on_with_the_crawl_meanwhile_keeps_it(crawl: Crawl, tmp_path: Path) -> None:
     assert crawl.run("job", pages=60).code == 0
     words = ("split", crawl.address, "--partitions", "2")
-    with running(*words, env={VARIABLE: "split.stored:1:SIGSTOP"}) as process:
+    with running(*words, env={CRASH_AT: "split.stored:1:SIGSTOP"}) as process:
         stat = Path(f"/proc/{process.pid}/stat")
         wait_until(lambda: stat.read_text().rpartition(")")[2].split()[0] == "T", "it stops")
         assert crawl.run("other", pages=90).code == 0

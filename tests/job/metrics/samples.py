@@ -87,7 +87,6 @@ _FULL: dict[str, Any] = {
         "rate_waiting": 2,
     },
     "slowest_host": {"name": "slow.test:80", "pending": 5, "seconds_per_url": 6.0, "seconds": 30.5, "hosts": 1},
-    "hosts_overlooked": {"count": 0, "names": []},
     "links_found": 400_000,
     "links_off_scope": 30_000,
     "links_not_included": 21,

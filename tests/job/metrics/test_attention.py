@@ -81,7 +81,6 @@ SHOWN: list[tuple[dict[str, Any], str, Level]] = [
     ({"hooks": {"on_page": {"function": "mine:page", "stopped": "KeyError: 'x'"}}}, "code-stopped", Level.BAD),
     ({"text_failed": 2}, "text-fails", Level.WAIT),
     ({"hosts": 11, "hosts_need_browser": ONE}, "hosts-need-browser", Level.WAIT),
-    ({"hosts_overlooked": {"count": 1, "names": ["h.test:80"]}}, "hosts-overlooked", Level.BAD),
 ]
 
 

@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawler.job.metrics.even_counts import EvenCounts
-from crawler.job.metrics.history import COUNTERS, History
+from crawler.job.metrics.history import COUNTERS, EvenCounts, History
 
 PAUSE = 8
 

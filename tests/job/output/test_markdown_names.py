@@ -7,7 +7,7 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawler.job.output.markdown_names import file_of
+from crawler.job.markdown_files import file_of
 
 _SAFE = re.compile(r"[A-Za-z0-9_~@,()+=%-][A-Za-z0-9._~@,()+=%-]{0,79}")
 _PIECES = st.from_regex(

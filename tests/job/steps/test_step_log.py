@@ -87,14 +87,14 @@ def test_an_answer_waits_until_the_store_has_it(tmp_path: Path) -> None:
     job = opened.open(LINE)
 
     async def work() -> None:
-        job.stored_to(job.log.mark)
+        job.promises.stored_to(job.log.commits(job.log.mark))
         opened.admit(job)
         await job.sync()
         promise = asyncio.create_task(job.promise())
         for _ in range(10):
             await asyncio.sleep(0)
         assert not promise.done()
-        job.stored_to(job.log.mark)
+        job.promises.stored_to(job.log.commits(job.log.mark))
         await promise
 
     asyncio.run(asyncio.wait_for(work(), 10))

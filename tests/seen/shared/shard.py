@@ -209,7 +209,8 @@ def mark_of(digest: bytes) -> int:
 
 def places(geometry: Geometry, record: bytes) -> tuple[int, list[tuple[int, int]]]:
     """Where the block of a key begins, and the bits in it: each a byte and a mask."""
-    start = geometry.block_of(int.from_bytes(record[:4], "little")) * BLOCK
+    fraction = int.from_bytes(record[:4], "little")
+    start = ((fraction * geometry.whole >> 32) - geometry.first) * BLOCK
     bits = []
     for word in range(8):
         lane = int.from_bytes(record[4 + 2 * word : 6 + 2 * word], "little")

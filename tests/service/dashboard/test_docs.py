@@ -39,7 +39,7 @@ async def test_every_address_is_documented_and_no_other() -> None:
     board = Dashboard(DashboardSettings(listen="0"), feed, [*Api(view).routes(), *about.routes()], Access(""))
     await view.close()
     await about.close()
-    served = {path for _, path in board.server.routes}
+    served = {each.resource.canonical for each in board.server.app.router.routes() if each.resource is not None}
     documented = set(re.findall(r"^\| `(/[^`]*)` \|", TEXT, re.MULTILINE))
     assert documented | {"/page/{name}"} == served
 
@@ -82,7 +82,7 @@ def test_the_example_of_a_course_is_one() -> None:
     history = CrawlHistory()
     history.restore(content, 1_700_000_100.0)
     assert history.figures.series()["recent"]["pages_per_second"] == [None, 4.0]
-    assert [event["text"] for event in history.events.after(0)] == ["begun"]
+    assert [event["text"] for event in history.events.after(0)] == ["started"]
     history.observe(1_700_000_101.0, statistics())
     dumped = history.dump()
     for name in dumped["history"]["recent"]:

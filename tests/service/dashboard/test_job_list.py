@@ -420,7 +420,7 @@ def test_a_bit_of_a_command_that_has_flipped_is_found_and_the_file_moved_away(
     write_command(RealDisk(), job, LastCommand(("https://h.test/",), ("--delay=0.5",), "/somewhere"))
     assert verify(job).findings == []
     flip(job / COMMAND, {"head": 25, "body": -9}[part])
-    assert [(each["kind"], each["place"]) for each in verify(job).findings] == [("command-damaged", COMMAND)]
+    assert [(each["kind"], each["place"]) for each in verify(job).findings] == [("file-damaged", COMMAND)]
     assert repair(job).find("file-removed", file=COMMAND)
     assert verify(job).findings == []
     assert read_command(job) is None

@@ -161,7 +161,7 @@ def test_a_crawl_is_watched_asked_stopped_and_found_again(browser: Chrome, tmp_p
             browser.find_element(By.CSS_SELECTOR, "[data-do=checkpoint]").click()
             see(lambda: text(browser, "#notice") == "Checkpoint written.", "a checkpoint")
             see(lambda: numbers(browser)["checkpoint.generation"] not in ("\N{EN DASH}", ""), "its number")
-            see(lambda: "checkpoint" in text(browser, "#events") and "begun" in text(browser, "#events"), "events")
+            see(lambda: "checkpoint" in text(browser, "#events") and "started" in text(browser, "#events"), "events")
             browser.find_element(By.ID, "pause").click()
             see(lambda: asked(url, "api/stats")["pages_fetched"] > stats["pages_fetched"], "pages again")
             assert complaints(browser) == []

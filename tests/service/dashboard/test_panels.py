@@ -193,7 +193,7 @@ async def test_nothing_can_be_unlocked_or_downloaded_once_nobody_answers(browser
 async def test_nothing_needs_somebody_while_all_is_well(browser: Chrome) -> None:
     calm = {"internal_failures": 0, "pages_code_failed": 0, "proxies": None, "text_failed": 0, "seen_warning": None}
     calm |= {"calls_code_failed": {}, "hosts_by_state": {}, "hosts_without_page": {}}
-    crawl = Crawl(**calm, hosts_overlooked={"count": 0, "names": []})
+    crawl = Crawl(**calm)
     crawl.hosts = []
     async with shown(crawl) as (_, url):
         await open_page(browser, url)

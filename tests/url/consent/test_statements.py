@@ -13,7 +13,7 @@ from crawler.engine.understanding import Understanding
 from crawler.frontier.entry import Entry
 from crawler.job.verdict import Draft
 from crawler.url.consent.statements import LINES_MOST, as_words, refusal, stated_in, stricter
-from crawler.url.robots.parse import parse_robots
+from crawler.url.robots.parse import parse_robots, target_of
 from crawler.web.fetch import Response
 from crawler.web.links.extract import extract_links
 
@@ -45,7 +45,8 @@ def said(
     answer = Response(200, CIMultiDict(headers), kind, "utf-8", body, None, None, 0.0, 0)
     draft = understanding.verdict(Entry(href, 0), answer, NOW, False, False)
     assert isinstance(draft, Draft)
-    understanding.add_terms(draft, rules.stated(href), rules.license)
+    stated = {} if rules.statements is None else rules.statements.of(target_of(href))
+    understanding.add_terms(draft, stated, rules.license)
     record = draft.record
     if body is not None and kind == "text/html":
         web: Any = NoWeb()

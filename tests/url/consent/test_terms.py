@@ -10,8 +10,9 @@ import pytest
 from crawler.url.consent.statements import as_words
 from crawler.url.consent.terms import (
     BYTES_MOST,
+    RSL_FILE,
     RULES_MOST,
-    TermsFile,
+    TDM_FILE,
     read_terms,
     terms_statements,
 )
@@ -20,7 +21,7 @@ RESERVED, FREE = {"tdm": "no", "ai-train": "no"}, {"tdm": "yes"}
 HOST = "http://h.test:8080/"
 
 
-def said(kind: TermsFile, body: bytes, path: str, href: str = HOST) -> dict[str, str]:
+def said(kind: str, body: bytes, path: str, href: str = HOST) -> dict[str, str]:
     rules, why = read_terms(kind, body, href)
     assert why is None
     return as_words(terms_statements({kind: rules}).of(path))
@@ -57,7 +58,7 @@ TDM: list[tuple[Any, str, dict[str, str]]] = [
 
 @pytest.mark.parametrize(("rules", "path", "consent"), TDM)
 def test_tdmrep(rules: Any, path: str, consent: dict[str, str]) -> None:
-    assert said(TermsFile.TDM, json.dumps(rules).encode(), path) == consent
+    assert said(TDM_FILE, json.dumps(rules).encode(), path) == consent
 
 
 def content(licenses: str, url: str = "/", more: str = "") -> str:
@@ -124,30 +125,30 @@ RSL: list[tuple[bytes, str, dict[str, str]]] = [
 
 @pytest.mark.parametrize(("body", "path", "consent"), RSL)
 def test_rsl(body: bytes, path: str, consent: dict[str, str]) -> None:
-    assert said(TermsFile.RSL, body, path) == consent
+    assert said(RSL_FILE, body, path) == consent
 
 
 ENTITIES = "".join([f'<!ENTITY e{n + 1} "' + f"&e{n};" * 10 + '">' for n in range(9)])
-BAD: list[tuple[TermsFile, bytes]] = [
-    (TermsFile.TDM, b""),
-    (TermsFile.TDM, b"[" * 100_000),
-    (TermsFile.TDM, b"\xff\xfe\x00"),
-    (TermsFile.TDM, b"[]" + b" " * BYTES_MOST),
-    (TermsFile.RSL, b""),
-    (TermsFile.RSL, rsl(content(license_of((NO, "all"))))[:-10]),
-    (TermsFile.RSL, b"<!DOCTYPE rsl>" + rsl()[21:]),
-    (TermsFile.RSL, f'<!DOCTYPE r [<!ENTITY e0 "x">{ENTITIES}]><rsl>&e9;</rsl>'.encode()),
-    (TermsFile.RSL, b'<!DOCTYPE r [<!ENTITY e SYSTEM "file:///etc/passwd">]><rsl><content url="/">&e;</content></rsl>'),
-    (TermsFile.RSL, b'<!DOCTYPE r SYSTEM "http://127.0.0.1:9/x.dtd"><rsl/>'),
-    (TermsFile.RSL, b'<!DOCTYPE r [<!ENTITY % e SYSTEM "http://127.0.0.1:9/x"> %e;]><rsl/>'),
-    (TermsFile.RSL, b"<rsl>&undefined;</rsl>"),
-    (TermsFile.RSL, b"<rsl>" + b"<content>" * (BYTES_MOST // 9)),
-    (TermsFile.RSL, b'<?xml version="1.0" encoding="no-such"?><rsl/>'),
+BAD: list[tuple[str, bytes]] = [
+    (TDM_FILE, b""),
+    (TDM_FILE, b"[" * 100_000),
+    (TDM_FILE, b"\xff\xfe\x00"),
+    (TDM_FILE, b"[]" + b" " * BYTES_MOST),
+    (RSL_FILE, b""),
+    (RSL_FILE, rsl(content(license_of((NO, "all"))))[:-10]),
+    (RSL_FILE, b"<!DOCTYPE rsl>" + rsl()[21:]),
+    (RSL_FILE, f'<!DOCTYPE r [<!ENTITY e0 "x">{ENTITIES}]><rsl>&e9;</rsl>'.encode()),
+    (RSL_FILE, b'<!DOCTYPE r [<!ENTITY e SYSTEM "file:///etc/passwd">]><rsl><content url="/">&e;</content></rsl>'),
+    (RSL_FILE, b'<!DOCTYPE r SYSTEM "http://127.0.0.1:9/x.dtd"><rsl/>'),
+    (RSL_FILE, b'<!DOCTYPE r [<!ENTITY % e SYSTEM "http://127.0.0.1:9/x"> %e;]><rsl/>'),
+    (RSL_FILE, b"<rsl>&undefined;</rsl>"),
+    (RSL_FILE, b"<rsl>" + b"<content>" * (BYTES_MOST // 9)),
+    (RSL_FILE, b'<?xml version="1.0" encoding="no-such"?><rsl/>'),
 ]
 
 
 @pytest.mark.parametrize(("kind", "body"), BAD)
-def test_what_cannot_be_read_says_nothing(kind: TermsFile, body: bytes) -> None:
+def test_what_cannot_be_read_says_nothing(kind: str, body: bytes) -> None:
     rules, why = read_terms(kind, body, HOST)
     assert rules == []
     assert why

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from email.utils import formatdate
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -12,10 +10,6 @@ from crawler.web.browser.http_cache import Get, HttpCache
 from crawler.web.browser.rendered import Answer, Kind
 
 NOW, URL, BIG = 1_700_000_000.0, "http://a.test/x", 2**20
-
-
-def date(ago: float = 0.0) -> str:
-    return formatdate(NOW - ago, usegmt=True)
 
 
 def answer(*headers: str, status: int = 200, body: bytes = b"x") -> Answer:
@@ -27,15 +21,16 @@ def get(at: float = NOW, kind: Kind = Kind.DATA, url: str = URL, **headers: str)
     return Get(url, kind, headers, at)
 
 
-TAG, LIFE, CHANGED = 'ETag: "a"', "Cache-Control: max-age=60", f"Last-Modified: {date(1000)}"
+TAG, LIFE = 'ETag: "a"', "Cache-Control: max-age=60"
+CHANGED = "Last-Modified: Tue, 14 Nov 2023 22:13:20 GMT"
 LIVES = {  # None: not kept, 0: kept to be asked for again; of data unless the text says otherwise
-    None: ["", "301", "script 500 " + TAG, "206 " + LIFE, LIFE + "|Vary: *", LIFE + "|Cache-Control: no-store"],
-    0: [TAG, "script 404 " + TAG, TAG + "|Cache-Control: no-cache", "script " + TAG + "|Cache-Control: max-age=x",
-        "script " + TAG + "|Expires: 0", "script " + TAG + "|Pragma: no-cache"],
-    10: [LIFE + f"|Date: {date(50)}", LIFE + "|Age: 50"],
-    60: [LIFE, "302 " + LIFE, LIFE + f"|Expires: {date(-9)}", "cache-control: private|CACHE-CONTROL: Max-Age=60"],
-    100: [CHANGED, "301 " + CHANGED], 300: ["script", "script " + CHANGED, f"Expires: {date(-300)}|Date: {date()}"],
-    86_400: [f"Last-Modified: {date(1e8)}"],
+    None: ["", "301", "script 500 " + TAG, "206 " + LIFE, LIFE + "|Vary: *", LIFE + "|Cache-Control: no-store",
+        "script Expires: 0", "script Pragma: no-cache"],
+    0: [TAG, CHANGED, "script 404 " + TAG, TAG + "|Cache-Control: no-cache", "script " + TAG + "|Expires: 0",
+        "script " + TAG + "|Cache-Control: max-age=x"],
+    10: [LIFE + "|Age: 50"],
+    60: [LIFE, "302 " + LIFE, LIFE + "|Expires: 0", "cache-control: private|CACHE-CONTROL: Max-Age=60"],
+    300: ["script", "script " + CHANGED],
 }  # fmt: skip
 
 
@@ -45,7 +40,7 @@ def test_how_long_an_answer_is_fresh(fresh: float | None, text: str) -> None:
     status, rest = (int(rest[:3]), rest[3:].strip()) if rest[:3].isdigit() else (200, rest)
     cache, small = HttpCache(BIG), HttpCache(2_000)
     for each in (cache, small):
-        each.keep(get(kind=kind), answer(*rest.split("|"), status=status), NOW)
+        each.keep(get(kind=kind), answer(*rest.split("|"), status=status))
     kept = cache.find(get(kind=kind))
     assert (None if kept is None else max(0.0, kept.fresh_until - NOW)) == fresh
     assert small.find(get(kind=kind)) is None
@@ -61,19 +56,19 @@ def test_how_long_an_answer_is_fresh(fresh: float | None, text: str) -> None:
 )  # fmt: skip
 def test_an_answer_is_for_requests_like_its_own(said: str, header: str, found: bool) -> None:
     cache = HttpCache(BIG)
-    cache.keep(get(**{header: "1"}), answer(LIFE, said), NOW)
+    cache.keep(get(**{header: "1"}), answer(LIFE, said))
     assert [cache.find(get(**{header: value})) is not None for value in "12"] == [True, found]
 
 
 def test_what_still_holds_gets_the_headers_of_the_new_answer_and_a_new_life() -> None:
     cache = HttpCache(BIG)
-    cache.keep(get(), answer(TAG, "Content-Type: text/css", "X: old", "Set-Cookie: a=b", f"Date: {date()}"), NOW)
+    cache.keep(get(), answer(TAG, "Content-Type: text/css", "X: old", "Set-Cookie: a=b"))
     kept = cache.find(get())
     assert kept is not None
     assert kept.conditions == {"if-none-match": '"a"'}
-    said = answer("X: new", "Content-Type: text/html", "Cache-Control: max-age=5", f"Date: {date(-9)}", status=304)
-    whole = cache.holds(get(NOW + 9), kept, said, NOW + 9)
-    assert (whole.status, whole.body, len(whole.headers)) == (200, b"x", 6)
+    said = answer("X: new", "Content-Type: text/html", "Cache-Control: max-age=5", status=304)
+    whole = cache.revalidate(get(NOW + 9), kept, said)
+    assert (whole.status, whole.body, len(whole.headers)) == (200, b"x", 5)
     assert dict(whole.headers) | {"X": "new", "Content-Type": "text/css"} == dict(whole.headers)
     again = cache.find(get())
     assert again is not None
@@ -87,7 +82,7 @@ def test_the_cache_keeps_its_bound_and_what_was_used_last(asked: list[tuple[int,
     cache = HttpCache(50_000)
     for path, origin, size in asked:
         one = get(url=f"{URL}{path}", origin=origin)
-        cache.keep(one, answer("Cache-Control: max-age=60", body=bytes(size)), NOW)
+        cache.keep(one, answer("Cache-Control: max-age=60", body=bytes(size)))
         kept = cache.find(one)
         assert kept is not None or size > 10_000
         assert 0 <= cache.bytes <= 50_000

@@ -10,8 +10,8 @@ from crawler.base.kv import Batch, Family
 from crawler.url.robots.parse import RobotsRecordError
 from crawler.web.fetch import robots_answers
 from crawler.web.fetch.robots_answers import GoodCopy, RobotsCache, encode_robots
-from crawler.web.fetch.simulated import page
 from tests.memory_store import MemoryStore
+from tests.simulated_web import page
 
 RULES = "User-agent: *\n" + "".join(f"Disallow: /{n:x}\n" for n in range(20_000))
 SHORT = "User-agent: *\nDisallow: /x\n"

@@ -313,6 +313,7 @@ def test_the_tables_are_what_their_scripts_write(table: str) -> None:
 PAGE = (
     "<!doctype html><html lang=de><meta charset=utf-8><title>T &amp; \u00e9</title><base href='/b/'>"
     "<meta name=robots content='&quot;x'><link rel=canonical href=&#x2f;c><meta http-equiv=refresh content='1;url=r'>"
+    "<link rel='x License' type=application/rsl+xml href=l>"
     "<script><!--<script>'<a href=no>'</script>--></script><a title='>' href='a&amp;b' rel='no&#102;ollow'>\u00e9</a>"
     "<svg viewBox=0><![CDATA[<]]><title>s</title><a href=s /></svg><table><tr><td><a href=t></td></tr></table>"
     "<iframe src=i></iframe><textarea></textarea x><template><a href=no></template><!-- --!><a href=last>"

@@ -25,7 +25,7 @@ const SPANS = { recent: 300, hour: 3600, all: Infinity }; // seconds
 const RETRY = [1000, 2000, 4000, 8000]; // milliseconds
 const REDRAW = { recent: 1000, hour: 10_000, all: 10_000 }; // milliseconds between two drawings of the charts
 
-const say = (event) => write(find("flow-event"), event ? `${format.stamp(event.time)} ${event.kind}: ${event.host ?? ""} ${event.text}` : "▲ marks an event: point at it to read it");
+const say = (event) => write(find("flow-event"), event ? `${format.stamp(event.time)} ${event.kind}: ${event.host ?? ""} ${event.text}` : "▲ marks an event");
 
 const charts = [
   ...timeCharts(say),

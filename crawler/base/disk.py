@@ -1,4 +1,4 @@
-"""Connects the durable parts to the operating system.
+"""Files as used by the durable parts, and their possible failures.
 
 Every byte that a job writes outside RocksDB goes through a ``Disk``. ``RealDisk`` is the operating system.
 ``FaultyDisk`` (in the tests) is its double: it forgets unsynced data, tears writes, and fails on demand.
@@ -9,14 +9,159 @@ from __future__ import annotations
 import ctypes
 import errno
 import fcntl
+import logging
 import os
+import signal
+import stat
 from collections.abc import Collection
 from enum import Enum, auto
 from pathlib import Path
+from types import TracebackType
+from typing import BinaryIO
 
-from crawler.base.disk.failpoints import failpoint
-from crawler.base.disk.regular import PRIVATE_FILE
-from crawler.base.named_stream import naming
+from crawler.base.named_stream import Naming
+
+log = logging.getLogger("crawler")
+
+# The only disk errors that may be transient, until there is space again.
+FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
+# A full disk pauses the crawl, and a missing directory ends it: the crawl reports both itself.
+_TOLD_BY_CRAWL = FULL | {errno.ENOENT}
+# Transient errors: a failed operation succeeds when it is retried later.
+PASSING = FULL | {errno.EMFILE, errno.ENFILE, errno.ENOMEM}
+
+
+def no_room(error: OSError) -> str:
+    """Return the reason for an error in ``FULL``.
+
+    It contains no file name, because the dashboard shows the text and the name would be a path of this machine.
+    """
+    return os.strerror(error.errno or errno.ENOSPC)
+
+
+class Expendable:
+    """Files that nothing depends on.
+
+    As a context manager it catches every OSError of the block, and reports only the first of several consecutive
+    failures. It does not report a full disk or a missing directory, because the crawl itself does.
+    """
+
+    def __init__(self, name: str) -> None:
+        """``name`` identifies the files in messages."""
+        self._name = name
+        self._fails = False
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool:
+        if error is None:
+            self.succeed()
+        elif isinstance(error, OSError):
+            self.fail(error)
+            return True
+        return False
+
+    def succeed(self) -> None:
+        """Record a success, so that the next failure is reported again."""
+        self._fails = False
+
+    def fail(self, error: OSError) -> None:
+        """Report a failure that was caught elsewhere."""
+        if not self._fails and error.errno not in _TOLD_BY_CRAWL:
+            self._fails = True
+            log.warning("%s: %s; the crawl continues without it", self._name, error.strerror or error)
+
+
+# -- opening files ---------------------------------------------------------------------------------------------------
+# Files whose names come from the configuration are opened without ever blocking (opening a pipe blocks until there is a
+# writer, and a device may have no end), own ones for their owner only.
+
+
+def check_regular(path: Path) -> None:
+    """Raise OSError at once unless the path names a regular file."""
+    _check(os.stat(path).st_mode, path)
+
+
+def read_regular(path: Path, most: int = -1) -> bytes:
+    """Return the content of a regular file, or its first ``most`` bytes. Raises OSError at once for anything else."""
+    with open_regular(path) as stream:
+        return stream.read(most)
+
+
+def open_regular(path: Path) -> BinaryIO:
+    """Open a regular file for reading. Raises OSError at once for anything else."""
+    check_regular(path)  # before opening it, which would wake the writer of a pipe
+    stream = open(path, "rb", opener=_open_without_waiting)  # noqa: SIM115 (for the caller)
+    try:
+        _check(os.fstat(stream.fileno()).st_mode, path)  # it may have been replaced in between
+    except OSError:
+        stream.close()
+        raise
+    return stream
+
+
+def _check(mode: int, path: Path) -> None:
+    if stat.S_ISDIR(mode):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+    if not stat.S_ISREG(mode):
+        raise OSError(errno.EINVAL, "it is not a regular file", str(path))
+
+
+def _open_without_waiting(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_NONBLOCK)
+
+
+# A job contains the secret of its digests, the user's pages, and private addresses. Files and directories that the
+# program creates in it are therefore private, regardless of the umask. To share a job, its user changes the modes.
+PRIVATE_FILE = 0o600
+PRIVATE_DIRECTORY = 0o700
+
+
+def make_private_directory(path: Path, *, parents: bool = False, exist_ok: bool = False) -> None:
+    """Create a directory and, with ``parents``, its parents with their usual mode.
+
+    The mode of an existing directory is not changed. Raises OSError.
+    """
+    path.mkdir(PRIVATE_DIRECTORY, parents=parents, exist_ok=exist_ok)
+
+
+def private_opener(path: str, flags: int) -> int:
+    """The ``opener`` of ``open`` for a file that may have to be created."""
+    return os.open(path, flags, PRIVATE_FILE)
+
+
+# -- crash points ----------------------------------------------------------------------------------------------------
+# Named points at which a test may kill the program, to check that nothing is lost there: ``CRAWLER_CRASH_AT=name`` or
+# ``name:n`` in the environment kills the process (SIGKILL, as from outside) when it reaches the point for the first or
+# n-th time. ``name:n:SIGTERM`` sends another signal. Without the variable, a point costs one function call.
+CRASH_AT = "CRAWLER_CRASH_AT"
+_at, _left, _number = "", 1, signal.SIGKILL
+
+
+def plan_crash() -> None:
+    """Read from the environment where to die."""
+    global _at, _left, _number  # noqa: PLW0603  # the process, not an object, dies after this many passes
+    _at, times, name = (*os.environ.get(CRASH_AT, "").split(":", 2), "", "")[:3]
+    _left = int(times) if times.isdecimal() else 1
+    _number = signal.Signals[name or "SIGKILL"]
+
+
+plan_crash()
+
+
+def failpoint(name: str) -> None:
+    """Mark a point. Kills the process, or sends it the signal, if the environment requests that."""
+    global _left  # noqa: PLW0603  # as above
+    if name == _at:
+        _left -= 1
+        if _left == 0:
+            os.kill(os.getpid(), _number)
+
+
+# -- the files of a job ----------------------------------------------------------------------------------------------
 
 # Errors of file systems that cannot hard-link a file; it can be copied instead.
 CANNOT_LINK = frozenset({errno.EXDEV, errno.EPERM, errno.EMLINK, errno.ENOTSUP, errno.ENOSYS})
@@ -54,7 +199,7 @@ class DiskFile:
     def pread(self, size: int, offset: int) -> bytes:
         """Read up to ``size`` bytes; fewer only at the end of the file."""
         pieces: list[bytes] = []
-        with naming(self._name):
+        with Naming(self._name):
             while size > 0 and (piece := os.pread(self._fd, size, offset)):
                 pieces.append(piece)
                 size -= len(piece)
@@ -63,7 +208,7 @@ class DiskFile:
 
     def pwrite(self, data: bytes, offset: int) -> None:
         """Write all of ``data``, or raise. Bytes written before the error stay."""
-        with naming(self._name):
+        with Naming(self._name):
             self._set_appending(False)
             written = os.pwrite(self._fd, data, offset)
             while written < len(data):
@@ -71,7 +216,7 @@ class DiskFile:
 
     def append(self, data: bytes) -> int:
         """Write all of ``data`` at the current end of the file, or raise. Returns the new end."""
-        with naming(self._name):
+        with Naming(self._name):
             self._set_appending(True)
             written = os.write(self._fd, data)
             while written < len(data):
@@ -85,7 +230,7 @@ class DiskFile:
             self._appends = appends
 
     def truncate(self, size: int) -> None:
-        with naming(self._name):
+        with Naming(self._name):
             os.ftruncate(self._fd, size)
 
     def place(self, path: Path) -> Place:
@@ -109,7 +254,7 @@ class DiskFile:
 
     def sync(self) -> None:
         """Make the file's bytes durable (fsync)."""
-        with naming(self._name):
+        with Naming(self._name):
             os.fsync(self._fd)
 
     def close(self) -> None:
@@ -180,7 +325,7 @@ class RealDisk:
 def _sync(path: Path, flags: int) -> None:
     fd = os.open(path, flags | os.O_CLOEXEC)
     try:
-        with naming(str(path)):
+        with Naming(str(path)):
             os.fsync(fd)
     finally:
         os.close(fd)

@@ -1,16 +1,6 @@
-"""Named points at which a test may kill the program, to check that nothing is lost there.
-
-``CRAWLER_CRASH_AT=name`` or ``name:n`` in the environment kills the process (SIGKILL, as from outside) when it reaches
-the point for the first or n-th time. ``name:n:SIGTERM`` sends another signal. Without the variable, a point costs one
-function call.
-"""
+"""All points at which the program can be killed (``failpoint``), by the part of it that passes them."""
 
 from __future__ import annotations
-
-import os
-import signal
-
-VARIABLE = "CRAWLER_CRASH_AT"
 
 CRAWL_POINTS = (  # of the crawl itself
     "begin.identity",  # job.json is written under its temporary name: the job does not exist yet
@@ -94,18 +84,3 @@ POINTS = (
     *BUCKET_POINTS,
     *SPLIT_POINTS,
 )
-
-_at, _times, _signal = (*os.environ.get(VARIABLE, "").split(":", 2), "", "")[:3]
-_left = int(_times) if _times.isdecimal() else 1
-_number = signal.Signals[_signal or "SIGKILL"]
-if _at and _at not in POINTS:
-    raise ValueError(f"{VARIABLE}: unknown crash point {_at!r}")
-
-
-def failpoint(name: str) -> None:
-    """Mark a point. Kills the process, or sends it the signal, if the environment requests that."""
-    global _left  # noqa: PLW0603  # the process, not an object, dies after this many passes
-    if name == _at:
-        _left -= 1
-        if _left == 0:
-            os.kill(os.getpid(), _number)

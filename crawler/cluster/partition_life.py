@@ -31,6 +31,7 @@ from crawler.engine.membership import Membership
 from crawler.engine.run import Run
 from crawler.engine.worker import Worker
 from crawler.inspect.known_urls import open_known
+from crawler.job.bucket.objects import BucketDown, BucketError
 from crawler.job.crawl_file import check_none_gone, note_begun
 from crawler.job.directory import JobError, holds_job
 from crawler.job.job import Job
@@ -186,7 +187,7 @@ class PartitionLife:
         options.opened(number, run)
         worker.add(run)
         try:
-            await self._until_over(partition, first_epoch(epoch))
+            await self._until_over(partition, epoch)
         finally:
             partition.is_closing = True
             async with partition.writing:  # wait for the current writer
@@ -203,10 +204,10 @@ class PartitionLife:
         self._say("the crawl cannot end before all seeds are read: run the command that started the crawl again")
         return False
 
-    async def _until_over(self, partition: OpenPartition, floor: int) -> None:
-        """Follow the claim until the run is over. All epochs are greater than ``floor``."""
+    async def _until_over(self, partition: OpenPartition, epoch: int) -> None:
+        """Follow the claim until the run is over. ``epoch``: see ``_run``."""
         over = asyncio.ensure_future(self._shared.worker.until_over(partition.run))
-        following = asyncio.ensure_future(self._follow_claim(partition, floor))
+        following = asyncio.ensure_future(self._follow_claim(partition, epoch))
         asking = asyncio.ensure_future(self._ask_for_scope(partition))
         try:
             await asyncio.wait({over, following}, return_when=asyncio.FIRST_COMPLETED)
@@ -233,7 +234,7 @@ class PartitionLife:
             with contextlib.suppress(CarrierError):  # the loop asks again
                 await self._shared.sending.acknowledge(partition)
 
-    async def _follow_claim(self, partition: OpenPartition, floor: int) -> None:
+    async def _follow_claim(self, partition: OpenPartition, epoch: int) -> None:
         """Start each new epoch of the claim. When the claim is lost, end the run at once. Raises OSError."""
         while True:
             await partition.claim_changed.wait()
@@ -242,20 +243,26 @@ class PartitionLife:
             if self._shared.ownership.epoch(self._name) is None:
                 break
             try:
-                await self._rise(partition, floor)
+                await self._rise(partition, epoch)
             except StaleEpochError:
                 partition.claim_changed.set()
-            except CarrierError:
+            except (CarrierError, BucketDown, BucketError):
                 partition.claim_changed.set()
                 await asyncio.sleep(AGAIN)
         self._say(f"another process took over partition {self._number}; its run here ends")
         await self._shared.worker.break_off(partition.run)
 
-    async def _rise(self, partition: OpenPartition, floor: int) -> None:
-        """Start the claim's epoch durably, then send under it. Raises CarrierError, StaleEpochError, OSError."""
-        ownership, job = self._shared.ownership, partition.job
+    async def _rise(self, partition: OpenPartition, stored_epoch: int) -> None:
+        """Start the claim's epoch durably, then send under it. Raises CarrierError, StaleEpochError, BucketDown,
+        BucketError, OSError."""
+        ownership, job, stored = self._shared.ownership, partition.job, self._shared.options.stored
+        # Another process may have claimed, owned and released it since the last epoch.
+        if partition.epoch and stored is not None and not await stored.owns(self._number, stored_epoch):
+            await ownership.free(self._name)
+            partition.claim_changed.set()
+            return
         # Greater than all earlier epochs, even if the carrier has forgotten them.
-        floor = max(floor, job.epoch, partition.outbox.outrun)
+        floor = max(first_epoch(stored_epoch), job.epoch, partition.outbox.outrun)
         epoch = ownership.epoch(self._name)
         if epoch is not None and epoch <= floor:
             epoch = await ownership.claim(self._name, floor)

@@ -113,6 +113,11 @@ class StoredPartitions:
         self._loose.discard(number)
         return True
 
+    async def owns(self, number: int, epoch: int) -> bool:
+        """Return True if no process has become the owner since ``epoch``. Raises BucketDown, BucketError."""
+        now = await self._beside(partial(standing, self.keeping.objects, number))
+        return bool(now.epoch == epoch)
+
     async def leave(self, number: int, *, whole: bool) -> bool:
         """Release the partition; see ``Keeping``. If that fails now, it is released later, unless this process takes it
         again."""

@@ -114,6 +114,27 @@ def test_a_machine_that_sleeps_while_another_takes_over_does_nothing_when_it_wak
     check(crawl, again=6)
 
 
+def test_a_machine_that_wakes_when_its_successor_has_left_asks_nothing_for_what_it_had(tmp_path: Path) -> None:
+    crawl = crawling(tmp_path)
+    crawl.seeds = tuple(crawl.pages)[::16]
+
+    async def test(crawl: Crawling) -> None:
+        a, b = await both(crawl)
+        assert b.door is not None
+        await until(lambda: len(crawl.asked) > 20)
+        b.line.is_cut = True  # no claim is renewed; what it had is taken
+        await asyncio.sleep(7.0)
+        b.door.is_away, b.door.latency = True, 5.0  # it learns late that its log is closed
+        await until(lambda: len(a.member.runs) == PARTITIONS)
+        await asyncio.sleep(5.0)
+        await a.stop()
+        b.line.is_cut = b.door.is_away = False
+        await to_the_end(b)
+
+    crawl.live(test)
+    check(crawl)
+
+
 def test_a_crawl_that_waits_for_its_hosts_is_at_work_until_its_machine_burns(tmp_path: Path) -> None:
     crawl = crawling(tmp_path, hosts=2)
     crawl.settings = with_delay(crawl.settings, 200.0)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import signal
+import urllib.request
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,7 +22,8 @@ from crawler.job.bucket.restoration import EVERYTHING
 from crawler.job.crawl_file import LEFT, partition_directory, read_crawl_file
 from tests.cli.test_by_address import OF_THE_MOMENT, listed
 from tests.cluster.chain import Chain
-from tests.cluster.test_crawl_in_partitions import WORDS, begun, records
+from tests.cluster.test_crawl_in_partitions import WORDS, begun, ended, records
+from tests.job.bucket.stores import credentials, moto
 from tests.jobs import verify
 from tests.program import crawler, wait_until
 
@@ -134,6 +136,27 @@ def test_a_crawl_that_goes_on_meanwhile_can_be_looked_at_and_is_not_restored(cra
     assert not list(to.iterdir())
     made = restore_partitions(objects, found, shape.file, to, EVERYTHING, to_look=True)
     assert [each.directory.name for each in made] == ["00", "01", "02", "03"]
+
+
+@pytest.mark.parametrize(
+    ("status", "code"),
+    [("403 Forbidden", "AccessDenied"), ("400 Bad Request", "ExpiredToken"), ("507 Full", "XMinioStorageFull")],
+)
+def test_a_store_that_takes_nothing_from_some_moment_on(tmp_path: Path, status: str, code: str) -> None:
+    refused = dict[str, tuple[str, str]]()
+    with moto(refused) as port, credentials(port), Chain(8, 30, 0.05) as chain:
+        urllib.request.urlopen(urllib.request.Request(f"http://127.0.0.1:{port}/news", method="PUT")).close()
+        directory = tmp_path / "one"
+        words = (*Stored(tmp_path, chain).words, "--store", f"s3://news/{code}")
+        with begun(chain, *words, pages=60) as process:
+            refused["PUT"] = status, code
+            wait_until(lambda: sum(chain.asked.values()) >= 90, "pages without the store")
+            process.send_signal(signal.SIGINT)
+            ran = ended(process)
+        assert (ran.code, ran.err.count("the crawl continues")) == (1, 1)
+        refused.clear()
+        assert crawler(*chain.seeds, *words).code == 0
+        assert records(directory) == chain.asked == dict.fromkeys(chain.pages, 1)
 
 
 def test_an_interrupted_restoration_is_no_crawl_and_is_run_again(crawl: Stored, tmp_path: Path) -> None:

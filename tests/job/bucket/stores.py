@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
 from werkzeug.serving import WSGIRequestHandler, make_server
+from werkzeug.wrappers import Response
 
 from crawler.job.bucket.objects import Objects
 
@@ -58,9 +59,17 @@ class _Quiet(WSGIRequestHandler):
 
 
 @contextmanager
-def moto() -> Iterator[int]:
-    """The port of a moto. It answers one request after the other, because its condition and its put are two steps."""
-    app = DomainDispatcherApplication(create_backend_app)
+def moto(refused: dict[str, tuple[str, str]] | None = None) -> Iterator[int]:
+    """The port of a moto. It answers one request after the other, because its condition and its put are two steps.
+    ``refused``: the status and code with which it answers requests of a method, while they are there."""
+    backend = DomainDispatcherApplication(create_backend_app)
+
+    def app(environ: dict[str, Any], start: Callable[..., Any]) -> Any:
+        status, code = (refused or {}).get(environ["REQUEST_METHOD"], ("", ""))
+        return (
+            Response(f"<Error><Code>{code}</Code></Error>", status)(environ, start) if code else backend(environ, start)
+        )
+
     server = make_server("127.0.0.1", 0, app, threaded=False, request_handler=_Quiet)
     with serving(server):
         yield server.port

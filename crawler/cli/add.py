@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import asyncio
 import sys
 from collections import defaultdict
 from collections.abc import AsyncIterator, Collection, Sequence
@@ -20,7 +19,6 @@ from crawler.job.crawl_file import partitions_left
 from crawler.job.inbox import MOST_URLS, Answer
 from crawler.url.urls.canonicaliser import Canonical, Canonicaliser
 
-_PATIENCE = 1.0  # seconds to gather lines from standard input
 _UNANSWERED = 8  # files in the inbox at which reading standard input pauses
 
 
@@ -52,7 +50,7 @@ def run(arguments: argparse.Namespace) -> int:
 async def _texts(arguments: argparse.Namespace, canonicaliser: Canonicaliser) -> AsyncIterator[list[str]]:
     """Yield the URLs to add, in batches of at most as many as one file holds. Raises SeedsError, UsageError."""
     if "-" in arguments.urls:
-        async for lines in gathered(stream_batches(STDIN)):
+        async for lines in stream_batches(STDIN, MOST_URLS):
             yield lines
         return
     texts = [url.text for url in named_urls(arguments.urls, canonicaliser)]
@@ -111,29 +109,3 @@ def _words(answer: Answer) -> str:
         f"{answer.admitted} admitted, {answer.known} known, {answer.off_scope} out of scope, "
         f"{len(answer.rejected)} invalid"
     )
-
-
-async def gathered(batches: AsyncIterator[list[str]]) -> AsyncIterator[list[str]]:
-    """Yield the same lines in larger batches, collected for a second or until a file is full."""
-    lines: list[str] = []
-    coming = asyncio.ensure_future(_next(batches))
-    while True:
-        done, _ = await asyncio.wait({coming}, timeout=_PATIENCE if lines else None)
-        more = coming.result() if done else None
-        if done and more is not None:
-            lines += more
-            coming = asyncio.ensure_future(_next(batches))
-            if len(lines) < MOST_URLS:
-                continue
-        while lines:
-            yield lines[:MOST_URLS]
-            lines = lines[MOST_URLS:]
-        if done and more is None:
-            return
-
-
-async def _next(batches: AsyncIterator[list[str]]) -> list[str] | None:
-    try:
-        return await anext(batches)
-    except StopAsyncIteration:
-        return None

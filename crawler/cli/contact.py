@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import AsyncIterator
-from ipaddress import ip_address
 from pathlib import Path
 
 from crawler.base.settings.load import SettingsError
 from crawler.base.settings.parts import Settings
 from crawler.job.directory import JobError, holds_job
 from crawler.job.run_settings import read_run
+from crawler.url.refusal.special_addresses import is_loopback
 from crawler.url.urls.canonicaliser import Canonical, Canonicaliser
 
 _LOOKED_AT = 1_000  # seeds; if none of these is on another machine, the rest will not be either
@@ -54,10 +54,4 @@ def _is_elsewhere(canonicaliser: Canonicaliser, text: str) -> bool:
     url = canonicaliser.canonicalise(text)
     if not isinstance(url, Canonical):
         return False
-    host = url.host.strip("[]")
-    if host == "localhost" or host.endswith(".localhost"):
-        return False
-    try:
-        return not ip_address(host).is_loopback
-    except ValueError:
-        return True
+    return not is_loopback(url.host.strip("[]"))

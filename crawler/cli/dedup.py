@@ -29,7 +29,7 @@ from crawler.cli.shared_filter import (
 )
 from crawler.job.metrics.outlook import seen_warning
 from crawler.job.metrics.sentences import suspicion
-from crawler.seen.filters import BLAKE2B, KINDS, Filter, FilterError, HashDescription, KeyHash
+from crawler.seen.filters import BLAKE2B, KINDS, Filter, FilterError, KeyHash
 from crawler.seen.shared.set_address import SECRET_FILE, SetAddress
 from crawler.seen.slices.guava_slice import GUAVA_LAYOUTS
 from crawler.service.ending_signals import interruption
@@ -230,7 +230,7 @@ def _run(stored: StoredFilter, keeper: Keeper | None) -> int:
             tally = deduplicate(source, keys.reader(stored.seen.hash), stored.seen, STDOUT, keeper, _warn)
         except FilterError as problem:
             raise FailedError(f"error: {problem}") from problem
-    for line in summary(tally, stored.seen, keys):
+    for line in (*told(tally, keys), *figures(stored.seen)):
         say(sys.stderr, line)
     return ended(tally)
 
@@ -244,19 +244,6 @@ def ended(tally: Tally) -> int:
 
 def _warn(text: str) -> None:
     say(sys.stderr, f"crawler: warning: {text}")
-
-
-def forgeable(hash: HashDescription) -> str:
-    """Return a line that states who can forge keys."""
-    if hash["keyed"]:
-        return f"hash: {hash['algorithm']} with a random seed; keys can be forged: not for untrusted lines"
-    return f"hash: {hash['algorithm']} with seed 0; anyone can forge keys: only for interchange, or for trusted lines"
-
-
-def summary(tally: Tally, seen: Filter, keys: KeySpec) -> Iterator[str]:
-    """Yield the results for the lines, and the reliability of the answers."""
-    yield from told(tally, keys)
-    yield from figures(seen)
 
 
 def told(tally: Tally, keys: KeySpec) -> Iterator[str]:
@@ -275,7 +262,10 @@ def figures(seen: Filter) -> Iterator[str]:
     """Yield some lines about the seen-set."""
     now = seen.statistics()
     if now["hash"]["forgeable"]:
-        yield forgeable(now["hash"])
+        how = "a random seed; keys can be forged: not for untrusted lines"
+        if not now["hash"]["keyed"]:
+            how = "seed 0; anyone can forge keys: only for interchange, or for trusted lines"
+        yield f"hash: {now['hash']['algorithm']} with {how}"
     slices = len(now["slices"])
     yield (
         f"{now['kind']}: {counted(now['count'], 'key')}, {now['bytes']:,} bytes in {counted(slices, 'slice')}; "

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, BinaryIO, cast
+from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
 from msgspec.structs import replace
 
@@ -49,7 +49,11 @@ from crawler.tools.dedup.filter_setup import LAYOUTS
 from crawler.tools.dedup.key_spec import KeySpec
 from crawler.tools.dedup.lines import LineSource, count_lines
 from crawler.tools.dedup.store import FilterFile, FilterFileError, StoredFilter, read_filter
-from crawler.tools.dedup.stream import Asked, Tally, contained
+from crawler.tools.dedup.stream import Tally, contained
+
+if TYPE_CHECKING:
+    from crawler.seen.shared.redis_bloom import ModuleSet
+    from crawler.seen.shared.shared_set import SharedSet
 
 _MOST_JOBS = 256
 _Slice = Mapping[str, Any]
@@ -249,7 +253,7 @@ def _check(arguments: argparse.Namespace) -> int:
     return _check_in(stored.seen, stored.keys or KeySpec(), f"{arguments.file}: checksums match")
 
 
-def _check_in(seen: Asked, keys: KeySpec, *first: str) -> int:
+def _check_in(seen: Filter | SharedSet | ModuleSet, keys: KeySpec, *first: str) -> int:
     with interruption() as wake:
         tally = contained(LineSource(STDIN, wake), keys.reader(seen.hash), seen, STDOUT)
     held = tally.lines - tally.new

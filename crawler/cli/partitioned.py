@@ -124,8 +124,6 @@ async def _shown(arguments: argparse.Namespace, settings: DashboardSettings, vie
             await asyncio.sleep(INTERVAL)
         source, access = await asyncio.to_thread(source_of, directory, SteadyClock()), access_of(settings, directory)
         keep_token(settings, directory, access.token)
-        is_asked = asyncio.Event()
-        is_asked.set()
         async with contextlib.aclosing(ShownSource(source, {"token_file": TOKEN})) as page:
             board = Dashboard(settings, page.feed, page.routes, access)
             address = await board.start()
@@ -134,7 +132,7 @@ async def _shown(arguments: argparse.Namespace, settings: DashboardSettings, vie
             if arguments.open:
                 open_in_browser(access.link(address), directory)
             try:
-                await page.keep(is_asked)
+                await page.keep()
             finally:
                 source.take(await asyncio.to_thread(source.read))  # how it ended
                 await board.stop()

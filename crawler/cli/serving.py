@@ -45,12 +45,10 @@ async def serve_page(
     source: Source, settings: DashboardSettings, access: Access, opens: Path | None, tell: Tell = _print
 ) -> None:
     """Serve the page of one job until a signal ends it."""
-    asked = asyncio.Event()
-    asked.set()
     token = TOKEN if (source.directory / TOKEN).exists() else None
     async with contextlib.aclosing(ShownSource(source, {"token_file": token})) as page:
         board = Dashboard(settings, page.feed, page.routes, access)
-        await until_signalled(board, settings, access, asyncio.create_task(page.keep(asked)), opens, tell)
+        await until_signalled(board, settings, access, asyncio.create_task(page.keep()), opens, tell)
 
 
 async def until_signalled(

@@ -9,7 +9,7 @@ import select
 import sys
 import termios
 import tty
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from rich.console import Console
 from rich.live import Live
@@ -69,31 +69,23 @@ def _hosts(view: Source) -> Table:
         return Table(view.stats()["hosts"], [])
 
 
-class _Keys:
-    def __init__(self, stream: int | None) -> None:
-        self._stream = stream
-
-    def __call__(self, seconds: float) -> bool:
-        """Wait up to ``seconds`` for q, and return whether it was pressed."""
-        ready, _, _ = select.select([] if self._stream is None else [self._stream], [], [], seconds)
-        if not ready or self._stream is None:
-            return False
-        pressed = os.read(self._stream, 64)
-        if not pressed:
-            self._stream = None  # closed: no more keys will come
-        return b"q" in pressed
-
-
 @contextlib.contextmanager
-def _keys() -> Iterator[_Keys]:
-    """Read the keyboard key by key, and restore the terminal at the end."""
+def _keys() -> Iterator[Callable[[float], bool]]:
+    """Yield a function that waits up to that many seconds for q, and returns True if it was pressed or no more keys
+    will come. The terminal is restored at the end."""
     if not sys.stdin.isatty():
-        yield _Keys(None)
+        yield lambda seconds: bool(select.select([], [], [], seconds)[0])
         return
     stream = sys.stdin.fileno()
+
+    def asked_to_end(seconds: float) -> bool:
+        ready, _, _ = select.select([stream], [], [], seconds)
+        pressed = os.read(stream, 64) if ready else b" "
+        return not pressed or b"q" in pressed
+
     before = termios.tcgetattr(stream)
     tty.setcbreak(stream)
     try:
-        yield _Keys(stream)
+        yield asked_to_end
     finally:
         termios.tcsetattr(stream, termios.TCSADRAIN, before)

@@ -121,8 +121,9 @@ async def file_batches(path: Path) -> AsyncIterator[list[str]]:
         yield batch
 
 
-async def stream_batches(source: Path | int) -> AsyncIterator[list[str]]:
-    """Yield the URLs from a pipe, or any other source that can be read only once, as they arrive, until it ends.
+async def stream_batches(source: Path | int, most: int = BATCH) -> AsyncIterator[list[str]]:
+    """Yield the URLs from a pipe, or any other source that can be read only once, as they arrive, until it ends, at
+    most ``most`` at a time.
 
     ``source`` is a path, or a file descriptor, which stays open. A daemon thread reads a little ahead of the crawl. So
     a terminal or pipe that never ends cannot keep the program from stopping, and the pipe holds back a fast writer
@@ -130,7 +131,7 @@ async def stream_batches(source: Path | int) -> AsyncIterator[list[str]]:
     schemes = Schemes(named(source))
     loop = asyncio.get_running_loop()
     arrived: asyncio.Queue[str | BaseException | None] = asyncio.Queue()
-    room = threading.Semaphore(4 * BATCH)
+    room = threading.Semaphore(4 * most)
 
     def put(item: str | BaseException | None) -> None:
         # The loop is closed: the crawl stopped without reading the input, so this line is not needed.
@@ -154,7 +155,7 @@ async def stream_batches(source: Path | int) -> AsyncIterator[list[str]]:
     ended = False
     while not ended:
         items = [await arrived.get()]
-        while not arrived.empty() and len(items) < BATCH:
+        while not arrived.empty() and len(items) < most:
             items.append(arrived.get_nowait())
         batch: list[str] = []
         for item in items:

@@ -70,9 +70,6 @@ async def open_job_of_run(
             return job
 
 
-log = logging.getLogger("crawler")
-
-
 def bucket_of(directory: Path, settings: Settings) -> Objects | None:
     """Return the bucket in the settings, or else that of the directory; None if the crawl has no bucket. Raises
     BucketError, BucketDown, JobError, OSError."""

@@ -122,17 +122,13 @@ async def run_crawl(
         if options.opening is not None and access is not None and address is not None:
             options.opening(access.link(address))
         with contextlib.closing(options.code), _pipe(job, facade, options) as pipe, _signals(run, facade, options):
-            beside = [] if bucket is None else [_keep_up(bucket)]
+            beside = [] if bucket is None else [bucket.keep()]  # the job reports a failure
             try:
                 facade.result = result = await _drive(worker, reporter, facade, shown, pipe, beside)
             finally:
                 if bucket is not None:
                     await bucket.leave(0, whole=run.life.state is State.ENDED)
     return replace(result, before=before, address=address, signalled=facade.signalled)
-
-
-async def _keep_up(bucket: Keeping) -> None:
-    await bucket.keep()  # the job reports a failure
 
 
 def _store(job: Job, settings: Settings, access: Access | None) -> None:
@@ -212,13 +208,13 @@ async def _drive(
     facade: Facade,
     shown: ShownRun | None,
     pipe: RecordPipe | None,
-    also: Sequence[Coroutine[Any, Any, None]],
+    also: Sequence[Coroutine[Any, Any, object]],
 ) -> Result:
     """Drive the run to its end while it is shown and controlled, and write its last generation."""
     run = facade.run
     assert run is not None
     job = run.job
-    beside = [
+    beside: list[Coroutine[Any, Any, object]] = [
         reporter.keep(run),
         obey(Inbox(job.directory, job.disk), facade.perform),
         facade.notices.keep(run.stats),

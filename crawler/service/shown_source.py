@@ -32,8 +32,8 @@ class ShownSource:
         """The routes of the job's page in a list of jobs."""
         return Routes([*JobPage(self.feed).routes(), *self.routes])
 
-    async def keep(self, is_asked: asyncio.Event) -> None:
-        """Keep it up to date until cancelled; records are counted only once the page is first requested. Raises the
+    async def keep(self, is_asked: asyncio.Event | None = None) -> None:
+        """Keep it up to date until cancelled; records are counted only once ``is_asked``, if given, is set. Raises the
         exceptions of ``job_stats``; if the job was deleted or moved, the page's last message reports it."""
         async with background(self._count(is_asked)):
             try:
@@ -41,8 +41,9 @@ class ShownSource:
             finally:
                 self.feed.gone = self.source.is_gone()
 
-    async def _count(self, is_asked: asyncio.Event) -> None:
-        await is_asked.wait()
+    async def _count(self, is_asked: asyncio.Event | None) -> None:
+        if is_asked is not None:
+            await is_asked.wait()
         await self._survey.keep()
 
     async def aclose(self) -> None:

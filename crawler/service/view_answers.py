@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 from aiohttp import web
 from msgspec import Struct
 
+from crawler.service.dashboard.guard import revalidated
 from crawler.service.view import Unavailable, Unreadable
 
 T = TypeVar("T")
@@ -40,7 +41,4 @@ async def from_view(asked: Awaitable[T]) -> T:
 
 def answer_if_new(request: web.Request, found: Encoded) -> web.Response:
     """Return the encoded answer, or 304 if the client has it already."""
-    headers = {"ETag": found.etag, "Cache-Control": "no-cache"}
-    if request.headers.get("If-None-Match") == found.etag:
-        return web.Response(status=304, headers=headers)
-    return web.Response(body=found.body, content_type="application/json", headers=headers)
+    return revalidated(request, web.Response(body=found.body, content_type="application/json"), found.etag)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import time
 from collections.abc import AsyncIterator
@@ -14,7 +13,6 @@ from msgspec.structs import replace
 
 from crawler.base.disk import RealDisk
 from crawler.base.settings.parts import PolitenessSettings
-from crawler.cli.add import gathered
 from crawler.engine.lifecycle import Stop
 from crawler.job.checkpoint.envelope import EnvelopeError
 from crawler.job.inbox import INBOX, KEPT, Answer, Inbox, UrlBatch
@@ -171,16 +169,3 @@ def test_a_crawl_that_dies_before_it_removes_the_file_admits_once(tmp_path: Path
         assert box.answer(name) == Answer(known=1)
         assert [row["url"] for row in rows(made.job)].count(made.site.url("/extra")) == 1
         assert verify(made.job).code == 0
-
-
-def test_lines_are_gathered_and_the_last_ones_are_not_forgotten() -> None:
-    async def batches() -> list[list[str]]:
-        async def coming():  # type: ignore[no-untyped-def]
-            for start in range(0, 25_000, 256):
-                yield [str(number) for number in range(start, min(start + 256, 25_000))]
-
-        return [lines async for lines in gathered(coming())]
-
-    found = asyncio.run(batches())
-    assert [text for lines in found for text in lines] == [str(number) for number in range(25_000)]
-    assert max(map(len, found)) <= 10_000

@@ -32,11 +32,7 @@ class Timetable:
         self._times = tuple(map(parse_time, settings.times))
         self._every = None if settings.every_hours is None else settings.every_hours * _HOUR
         self._began = began
-
-    @property
-    def has_rounds(self) -> bool:
-        """True if pages are visited again at set times."""
-        return bool(self._times) or self._every is not None
+        self.has_rounds = settings.has_rounds
 
     def opens(self, now: float) -> float:
         """Return when the crawl may run: ``now`` in a window, else the start of the next one."""

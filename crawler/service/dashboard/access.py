@@ -45,6 +45,8 @@ from urllib.parse import quote, urlsplit
 
 from msgspec import Struct
 
+from crawler.url.refusal.special_addresses import is_loopback
+
 _LISTEN = re.compile(r"(?:(?P<host>\[[^\]]*\]|[^\[\]:]+):)?(?P<port>[0-9]{1,5})")
 
 
@@ -66,16 +68,6 @@ def parse_listen(text: str) -> tuple[str, int]:
         except ValueError:
             raise ValueError(f"dashboard host [{host}] is not an IPv6 address") from None
     return host, port
-
-
-def is_loopback(host: str) -> bool:
-    """Return True if only this machine can reach ``host``: a loopback address, or ``localhost`` (RFC 6761, 6.3)."""
-    if host == "localhost" or host.endswith(".localhost"):
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 LOOKING = frozenset({"GET", "HEAD"})

@@ -105,6 +105,14 @@ def answer(content: Mapping[str, Any]) -> web.Response:
     return web.json_response(content, headers=NO_STORE, dumps=_dumps)
 
 
+def revalidated(request: web.Request, response: web.Response, etag: str) -> web.Response:
+    """Return the response with its entity tag, or 304 if the client has it already; clients ask each time."""
+    if request.headers.get("If-None-Match") == etag:
+        response = web.Response(status=304)
+    response.headers.update({"ETag": etag, "Cache-Control": "no-cache"})
+    return response
+
+
 _dumps = partial(json.dumps, allow_nan=False)
 
 

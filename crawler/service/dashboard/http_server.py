@@ -49,26 +49,18 @@ class HttpServer:
 
     def __init__(self, access: Access, routes: Sequence[web.RouteDef], limits: Limits) -> None:
         self._limits = limits
-        self._app = guarded_application(access, limits.body_timeout)
-        self._app.add_routes(routes)
-        self._runner = web.AppRunner(self._app, shutdown_timeout=0.2)
+        self.app = guarded_application(access, limits.body_timeout)
+        self.app.add_routes(routes)
+        self.runner = web.AppRunner(self.app, shutdown_timeout=0.2)
         self._server: asyncio.Server | None = None
         self._waiting: dict[_Protocol, None] = {}  # connections without a request, longest waiting first
         self._answered = 0  # requests being answered
-        self._app.middlewares.insert(0, self._answering)
-
-    @property
-    def routes(self) -> set[tuple[str, str]]:
-        """The routes: method and path pattern."""
-        return {
-            (each.method, "" if each.resource is None else each.resource.canonical)
-            for each in self._app.router.routes()
-        }
+        self.app.middlewares.insert(0, self._answering)
 
     @property
     def connections(self) -> int:
         """The number of open connections."""
-        return 0 if self._runner.server is None else len(self._runner.server.connections)
+        return 0 if self.runner.server is None else len(self.runner.server.connections)
 
     @property
     def address(self) -> tuple[str, int]:
@@ -77,24 +69,18 @@ class HttpServer:
         host, port = self._server.sockets[0].getsockname()[:2]
         return host, port
 
-    def unsent(self) -> list[int]:
-        """Return the number of unsent bytes of each connection."""
-        server = self._runner.server
-        open_ones = [] if server is None else [each.transport for each in server.connections]
-        return [transport.get_write_buffer_size() for transport in open_ones if transport is not None]
-
     async def start(self, listening: socket.socket) -> None:
-        await self._runner.setup()
+        await self.runner.setup()
         loop = asyncio.get_running_loop()
         self._server = await loop.create_server(self._protocol, sock=listening, backlog=128)
 
     async def stop(self) -> None:
         if self._server is not None:
             self._server.close()
-        await self._runner.cleanup()
+        await self.runner.cleanup()
 
     def _protocol(self) -> asyncio.BaseProtocol:
-        server = self._runner.server
+        server = self.runner.server
         assert server is not None
         if len(server.connections) >= self._limits.connections:
             if not self._waiting:

@@ -22,7 +22,7 @@ from crawler.job.metrics.prometheus import exposition
 from crawler.service.dashboard.access import Access, parse_listen
 from crawler.service.dashboard.event_stream import Listeners
 from crawler.service.dashboard.feed import Feed
-from crawler.service.dashboard.guard import HEADERS, NO_STORE, answer
+from crawler.service.dashboard.guard import HEADERS, NO_STORE, answer, revalidated
 from crawler.service.dashboard.http_server import HttpServer, Limits
 
 _TYPES = {"html": "text/html", "css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
@@ -192,12 +192,9 @@ def page_file(request: web.Request, name: str) -> web.Response:
     if name not in files:
         raise web.HTTPNotFound
     body, etag = files[name]
-    # Revalidated on each load, usually with 304: files of two program versions are never mixed.
-    headers = {"ETag": etag, "Cache-Control": "no-cache"}
-    if request.headers.get("If-None-Match") == etag:
-        return web.Response(status=304, headers=headers)
     kind = _TYPES[name.rpartition(".")[2]]
-    return web.Response(body=body, content_type=kind, charset="utf-8", headers=headers)
+    # Usually 304: files of two program versions are never mixed.
+    return revalidated(request, web.Response(body=body, content_type=kind, charset="utf-8"), etag)
 
 
 @cache

@@ -10,7 +10,8 @@ from pathlib import Path
 
 from crawler.base.disk import private_opener, read_regular
 from crawler.base.settings.parts import DashboardSettings
-from crawler.service.dashboard.access import Access, is_loopback, parse_listen
+from crawler.service.dashboard.access import Access, parse_listen
+from crawler.url.refusal.special_addresses import is_loopback
 
 TOKEN = "dashboard-token"
 # 16 random characters cannot be guessed over a network.

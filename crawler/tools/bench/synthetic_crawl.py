@@ -7,11 +7,11 @@ import json
 import os
 import subprocess
 import sys
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import msgspec
+import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -99,31 +99,18 @@ def measure(contender: Contender, shape: Shape, home: Path, environment: dict[st
     if cost.code:
         last = log.read_text("utf-8", "replace").strip().splitlines()[-1:]
         raise CrawlFailedError(f"{contender.name} ended with exit code {cost.code}: {' '.join(last)}")
-    times: Counter[int] = Counter()
+    times = list[float]()
     verdict = judge_crawl(web, _timed(contender.found(home), times), contender.kinds)
-    return Measured(contender.name, verdict, cost, latency_of(times), requested)
+    latency = Latency(*map(float, np.percentile(times, (50, 95)))) if times else Latency()
+    return Measured(contender.name, verdict, cost, latency, requested)
 
 
-def _timed(output: Iterable[Found], times: Counter[int]) -> Iterator[Found]:
-    """Yield the URLs of ``output``, and count their durations in milliseconds."""
+def _timed(output: Iterable[Found], times: list[float]) -> Iterator[Found]:
+    """Yield the URLs of ``output``, and append their durations in milliseconds."""
     for found in output:
         if found.seconds is not None:
-            times[round(1000 * found.seconds)] += 1
+            times.append(1000 * found.seconds)
         yield found
-
-
-def latency_of(times: Counter[int]) -> Latency:
-    """Return the quantiles of durations, given the number of requests for each duration in milliseconds."""
-    return Latency(_quantile(times, 50), _quantile(times, 95)) if times else Latency()
-
-
-def _quantile(times: Counter[int], percent: int) -> float:
-    left = -(-times.total() * percent // 100)
-    for milliseconds in sorted(times):
-        left -= times[milliseconds]
-        if left <= 0:
-            return float(milliseconds)
-    raise ValueError("there are no times")
 
 
 class WebServers:

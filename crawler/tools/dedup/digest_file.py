@@ -16,10 +16,10 @@ from __future__ import annotations
 import secrets
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 from crc32c import crc32c
-from msgspec import Struct
+from msgspec import Meta, Struct, ValidationError, convert, to_builtins
 from msgspec.structs import replace
 
 from crawler.base.disk import Disk, DiskFile, RealDisk
@@ -35,23 +35,24 @@ class DigestsLostError(UserFault):
     """The file does not hold the digests of the filter. The message is one line for the user."""
 
 
-class Mark(Struct, frozen=True):
+class Mark(Struct, frozen=True, rename={"checksum": "crc32c"}):
     """The part of a file of digests that belongs to a filter."""
 
     id: str  # hexadecimal
-    count: int
+    count: Annotated[int, Meta(ge=0)]
     checksum: int  # CRC-32C of these digests
 
     def as_json(self) -> dict[str, JSON]:
-        return {"id": self.id, "count": self.count, "crc32c": self.checksum}
+        fields: dict[str, JSON] = to_builtins(self)
+        return fields
 
     @classmethod
     def from_json(cls, stored: Mapping[str, Any]) -> Mark:
         """Decode the output of ``as_json``. Raises FilterError."""
-        id, count, checksum = stored.get("id"), stored.get("count"), stored.get("crc32c")
-        if not (isinstance(id, str) and isinstance(count, int) and isinstance(checksum, int)) or count < 0:
-            raise FilterError(f"the mark of its digests is damaged: {dict(stored)}")
-        return cls(id, count, checksum)
+        try:
+            return convert(stored, cls)
+        except ValidationError as error:
+            raise FilterError(f"the mark of its digests is damaged: {dict(stored)}") from error
 
 
 class DigestFile:

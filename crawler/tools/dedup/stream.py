@@ -22,19 +22,23 @@ import stat
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
 
 from crawler.base.memory import available_memory
 from crawler.job.metrics.outlook import next_look, seen_warning
-from crawler.seen.filters import DIGEST_BYTES, Filter, FilterError, KeyHash
+from crawler.seen.filters import DIGEST_BYTES, Filter, FilterError
 from crawler.seen.slices.digests import digest_words
 from crawler.tools.dedup.chain_rebuild import ChainRebuild
 from crawler.tools.dedup.filter_setup import room_of
 from crawler.tools.dedup.key_spec import KeySpec, LineKeys
 from crawler.tools.dedup.lines import LineSource, LineTooLongError, Pause, write_all
 from crawler.tools.dedup.store import FilterFile, StoredFilter
+
+if TYPE_CHECKING:
+    from crawler.seen.shared.redis_bloom import ModuleSet
+    from crawler.seen.shared.shared_set import SharedSet
 
 _SHARE = 10  # limits storing to a tenth of the time
 
@@ -209,18 +213,7 @@ def deduplicate(
     return tally
 
 
-class Asked(Protocol):
-    """A filter that only answers lookups."""
-
-    @property
-    def hash(self) -> KeyHash: ...
-
-    def contains_digests(self, digests: bytes) -> list[bool]:
-        """Return, for each digest, True if its key is present."""
-        ...
-
-
-def contained(source: LineSource, keys: LineKeys, seen: Asked, out: int) -> Tally:
+def contained(source: LineSource, keys: LineKeys, seen: Filter | SharedSet | ModuleSet, out: int) -> Tally:
     """Write the lines of ``source`` whose keys are in ``seen``; ``new`` counts the others. Raises OSError."""
     tally = Tally(skipped=keys.skipped)
     for lines, digests in _blocks(source, keys, tally):
@@ -232,25 +225,8 @@ def contained(source: LineSource, keys: LineKeys, seen: Asked, out: int) -> Tall
     return tally
 
 
-class Shared(Protocol):
-    """A session of a shared set."""
-
-    @property
-    def lost(self) -> bool:
-        """True if a server lost keys that it had acknowledged."""
-        ...
-
-    def add_digests(self, digests: bytes) -> list[int]:
-        """Add keys, and return the positions of the new ones."""
-        ...
-
-    def end(self) -> None:
-        """Report that all new lines were written."""
-        ...
-
-
 def deduplicate_shared(
-    source: LineSource, keys: LineKeys, seen: Shared, out: int, warn: Callable[[str], object]
+    source: LineSource, keys: LineKeys, seen: SharedSet | ModuleSet, out: int, warn: Callable[[str], object]
 ) -> Tally:
     """Write the lines of ``source`` whose keys are new to all producers of a shared set to ``out``, until ``source``
     ends or a signal arrives. Raises OSError; then the next session of the same producer gets the unwritten

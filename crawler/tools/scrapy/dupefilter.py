@@ -6,8 +6,8 @@ import logging
 from collections.abc import Callable
 from typing import Any, Protocol, Self
 
-from scrapy import Request, Spider
-from scrapy.dupefilters import BaseDupeFilter
+from scrapy import Request
+from scrapy.dupefilters import RFPDupeFilter
 from scrapy.utils.misc import load_object
 
 from crawler.base.settings.load import SettingsError
@@ -23,14 +23,12 @@ class Fingerprinter(Protocol):
     def fingerprint(self, request: Request) -> bytes: ...
 
 
-class DupeFilter(BaseDupeFilter):
+class DupeFilter(RFPDupeFilter):
     """Reports whether a request was enqueued before. The scheduler, which stores requests and their seen-set in one
     transaction, attaches the seen-set. A lookup changes nothing."""
 
     def __init__(self, fingerprinter: Fingerprinter, *, debug: bool = False) -> None:
-        self.fingerprinter = fingerprinter
-        self.debug = debug
-        self._told = False
+        super().__init__(debug=debug, fingerprinter=fingerprinter)
         self._knows: Callable[[str], bool] | None = None
 
     @classmethod
@@ -54,18 +52,3 @@ class DupeFilter(BaseDupeFilter):
         if self._knows is None:
             raise RuntimeError(_NO_SEEN_SET)
         return self._knows(self.name(request))
-
-    def log(self, request: Request, spider: Spider) -> None:
-        if self.debug:
-            log.debug("Filtered duplicate request: %(request)s", {"request": request}, extra={"spider": spider})
-        elif not self._told:
-            self._told = True
-            log.debug(
-                "Filtered duplicate request: %(request)s - no more duplicates will be shown (see DUPEFILTER_DEBUG to "
-                "show all duplicates)",
-                {"request": request},
-                extra={"spider": spider},
-            )
-        stats = spider.crawler.stats
-        assert stats is not None
-        stats.inc_value("dupefilter/filtered")

@@ -28,7 +28,7 @@ from crawler.tools.scrapy.request_job import Ending
 
 log = logging.getLogger(__name__)
 
-_NOT_KNOWN = Ending(Outcome.FAILED, error="the engine dropped it")
+DROPPED = Ending(Outcome.FAILED, error="the engine dropped it")
 
 
 class UnknownEngineError(RuntimeError):
@@ -80,7 +80,7 @@ def ending_of(result: Any) -> Ending:
         value = result.value
         said = f"{type(value).__name__}: {value}".removesuffix(": ")
         return Ending(Outcome.EXCLUDED if isinstance(value, IgnoreRequest) else Outcome.FAILED, error=said)
-    return _NOT_KNOWN
+    return DROPPED
 
 
 class ItemFeeds:

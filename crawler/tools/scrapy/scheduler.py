@@ -19,9 +19,8 @@ from scrapy.utils.misc import load_object
 from scrapy.utils.reactor import CallLaterOnce
 
 from crawler.job.directory import JobError, check_vacant, holds_job
-from crawler.job.records import Outcome
 from crawler.tools.scrapy.dupefilter import DupeFilter
-from crawler.tools.scrapy.in_progress import ItemFeeds, watch_engine
+from crawler.tools.scrapy.in_progress import DROPPED, ItemFeeds, watch_engine
 from crawler.tools.scrapy.job_settings import choices, settings_of_job
 from crawler.tools.scrapy.request_job import TOGETHER, Ending, RequestJob, Taken
 from crawler.tools.scrapy.request_rows import RequestRows, UnreadableError, UnserialisableError, own_name
@@ -32,7 +31,6 @@ log = logging.getLogger(__name__)
 _SPIDER = b"spider"
 _OF_SCRAPY = ("spider.state", "requests.seen")  # other files that Scrapy keeps in a job directory
 _TAKEN = ("requests.queue", "requests.seen")  # files of Scrapy's own scheduler and dupefilter
-_ENDED = Ending(Outcome.FAILED, error="the engine dropped it")
 
 
 class Scheduler(BaseScheduler):
@@ -224,7 +222,7 @@ class Scheduler(BaseScheduler):
                 self._job.answered(taken)
                 self._count("scheduler/unreadable")
                 continue
-            self._out[request] = (taken, _ENDED)
+            self._out[request] = (taken, DROPPED)
             return request
         return None
 

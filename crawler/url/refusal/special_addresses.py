@@ -64,3 +64,13 @@ def _carried(address: IPv6Address) -> IPv4Address | None:
     if address in _NAT64:
         return IPv4Address(int(address) & 0xFFFFFFFF)
     return None
+
+
+def is_loopback(host: str) -> bool:
+    """Return True if only this machine can reach ``host``: a loopback address, or ``localhost`` (RFC 6761, 6.3)."""
+    if host == "localhost" or host.endswith(".localhost"):
+        return True
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return False

@@ -13,6 +13,7 @@ from msgspec import Struct
 from crawler.base.settings.leaving import DIRECT, PROXY_SCHEMES
 from crawler.base.settings.load import SettingsError
 from crawler.base.settings.parts import FetchSettings
+from crawler.url.refusal.special_addresses import is_loopback
 from crawler.web.fetch.secret import read_login
 
 _PORTS = {"http": 80, "https": 443, "socks4": 1080, "socks4a": 1080, "socks5": 1080, "socks5h": 1080}
@@ -95,7 +96,7 @@ class Proxies:
         if proxy is None or _named(self._direct, host, port):
             return None
         # A proxy variable for the web does not cover servers on this machine. (Go does the same.)
-        return None if self._own is None and _is_this_machine(host) else proxy
+        return None if self._own is None and is_loopback(host) else proxy
 
     def spoken(self) -> list[str]:
         """Return the notices for the user when a run starts."""
@@ -125,14 +126,5 @@ def _named(entries: Iterable[str], host: str, port: str) -> bool:
 def _inside(host: str, network: str) -> bool:
     try:
         return ipaddress.ip_address(host) in ipaddress.ip_network(network, strict=False)
-    except ValueError:
-        return False
-
-
-def _is_this_machine(host: str) -> bool:
-    if host == "localhost" or host.endswith(".localhost"):
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return False

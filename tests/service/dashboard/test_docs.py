@@ -39,7 +39,7 @@ async def test_every_address_is_documented_and_no_other() -> None:
     board = Dashboard(DashboardSettings(listen="0"), feed, [*Api(view).routes(), *about.routes()], Access(""))
     await view.close()
     await about.close()
-    served = {path for _, path in board.server.routes}
+    served = {each.resource.canonical for each in board.server.app.router.routes() if each.resource is not None}
     documented = set(re.findall(r"^\| `(/[^`]*)` \|", TEXT, re.MULTILINE))
     assert documented | {"/page/{name}"} == served
 

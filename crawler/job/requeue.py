@@ -87,16 +87,6 @@ class Returning:
         batch.put(Family.META, _DONE + url_batch.encode("ascii"), _COUNT.encode(done))
         return len(again)
 
-    def forget(self, url_batch: str, batch: Batch) -> None:
-        """Delete the count of a batch that has been removed."""
-        batch.delete(Family.META, _DONE + url_batch.encode("ascii"))
-
-    def forget_others(self, url_batches: Collection[str], batch: Batch) -> None:
-        """Delete the counts of all other batches: a crash may have prevented the removal of a count."""
-        for key, _ in self._store.scan(Family.META, _DONE, _DONE + b"\xff"):
-            if key.removeprefix(_DONE).decode("ascii", "replace") not in url_batches:
-                batch.delete(Family.META, key)
-
     def _entry(self, past: Past, batch: Batch) -> Entry | None:
         for rule in Rule:
             if (held := drop(self._store, self._counters, past.href, batch, rule)) is not None:
@@ -144,16 +134,6 @@ class Reclassing:
         """Return the number of URLs moved so far."""
         return self._state(url_batch)[0]
 
-    def forget(self, url_batch: str, batch: Batch) -> None:
-        """Delete the state of a batch that has been removed."""
-        batch.delete(Family.META, _key(url_batch))
-
-    def forget_others(self, url_batches: Collection[str], batch: Batch) -> None:
-        """Delete the states of all other batches: a crash may have prevented the removal of a state."""
-        for key, _ in self._store.scan(Family.META, _PROGRESS, _PROGRESS + b"\xff"):
-            if key.removeprefix(_PROGRESS).decode("ascii", "replace") not in url_batches:
-                batch.delete(Family.META, key)
-
     def _range(self, pattern: Pattern) -> tuple[bytes, bytes | None]:
         """Return the key range of the rows that may match."""
         if pattern.host is None:
@@ -167,3 +147,17 @@ class Reclassing:
 
 def _key(url_batch: str) -> bytes:
     return _PROGRESS + url_batch.encode("ascii")
+
+
+def forget(url_batch: str, batch: Batch) -> None:
+    """Delete the progress of a batch that has been removed."""
+    for prefix in (_DONE, _PROGRESS):
+        batch.delete(Family.META, prefix + url_batch.encode("ascii"))
+
+
+def forget_others(store: Reader, url_batches: Collection[str], batch: Batch) -> None:
+    """Delete the progress of all other batches: a crash may have prevented its removal."""
+    for prefix in (_DONE, _PROGRESS):
+        for key, _ in store.scan(Family.META, prefix, prefix + b"\xff"):
+            if key.removeprefix(prefix).decode("ascii", "replace") not in url_batches:
+                batch.delete(Family.META, key)

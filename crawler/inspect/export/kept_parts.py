@@ -5,7 +5,6 @@ record."""
 from __future__ import annotations
 
 import contextlib
-import zlib
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import BinaryIO, Self
@@ -124,7 +123,7 @@ class PartFiles:
             return None
         stream.seek(position.end - position.length)
         data = stream.read(position.length)
-        return data if len(data) == position.length and zlib.crc32(data) == position.crc else None
+        return data if position.is_of(data) else None
 
     def has(self, positions: Sequence[Position]) -> bool:
         """Return True if all parts are there as written. Raises OSError."""

@@ -40,7 +40,7 @@ from crawler.service.dashboard.guard import HEADERS, answer
 from crawler.service.dashboard.token import TOKEN
 from crawler.service.job_survey import UNREADABLE, JobSurvey
 from crawler.service.report_maker import ReportMaker
-from crawler.service.view import Unavailable, Unreadable
+from crawler.service.view import Unavailable, Unreadable, fault_text
 from crawler.service.view_answers import answer_if_new, from_view
 from crawler.url.urls.canonicaliser import Canonicaliser
 
@@ -190,7 +190,8 @@ class SurveyApi:
             await response.write_eof()
         except (*UNREADABLE, Unavailable, Unreadable, TimeoutError) as error:
             if not response.prepared:
-                raise web.HTTPInternalServerError(text=f"The records cannot be read: {error}") from error
+                text = f"The records cannot be read: {fault_text(self._survey.directory, error)}"
+                raise web.HTTPInternalServerError(text=text) from error
             if not isinstance(error, ConnectionError | TimeoutError):
                 log.warning("%s: download aborted: %s", self._survey.directory, error)
             if request.transport is not None:

@@ -81,9 +81,9 @@ MODULES: dict[str, str] = {
         survey.record_kinds survey.top_rows survey.path_map survey.survey
         metrics.events metrics.history metrics.prometheus metrics.sentences
         metrics.attention metrics.crawl_history metrics.pooled_stats
-        store.copies store.wal store.store_budget
+        store.wal store.store_budget
         store.rocks store.readable_copy
-        checkpoint.envelope checkpoint.generations checkpoint.renewal
+        checkpoint.envelope checkpoint.generations
         output.seekable_zstd output.record_text output.appended_file output.rotated_files
         output.page_files output.record_reader output.body_files output.outputs output.changes output.finished
         output.reverse_reader
@@ -106,7 +106,6 @@ MODULES: dict[str, str] = {
     "inspect": """
         statistics hosts_now host_table host_settings host_states job_reader
         crawl_partitions known_urls explanation record_stream survey_reader crawl_reader
-        crawl_tail
         export.columns job_view
         export.kept_parts
         integrity.finding integrity.output_files integrity.inventory
@@ -117,7 +116,7 @@ MODULES: dict[str, str] = {
         export.query export.markdown export.report_page
         export.job_report export.csv_file page_texts
         export.wacz export.web_archive
-        broken_links broken_anchors
+        broken_links
         crawl_backup audit
     """,
     "engine": """

@@ -262,8 +262,10 @@ def fpp_of(partition: Path) -> float:
 
 def archived_in(directory: Path) -> Counter[str]:
     """The pages in the archive, by how many responses they have."""
-    text = b"".join(gzip.decompress(path.read_bytes()) for path in directory.iterdir())
-    found = re.findall(rb"WARC-Type: response\r\n(?:[^\r]+\r\n)*?WARC-Target-URI: ([^\r]+)", text)
+    found = list[bytes]()
+    for path in directory.iterdir():
+        with gzip.open(path) as stream:
+            found += re.findall(rb"WARC-Type: response\r\n(?:[^\r]+\r\n)*?WARC-Target-URI: ([^\r]+)", stream.read())
     return Counter(url for each in found if not (url := each.decode()).endswith("/robots.txt"))
 
 

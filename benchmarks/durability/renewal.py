@@ -26,8 +26,7 @@ sys.path.append(str(Path(__file__).resolve().parents[2]))
 from benchmarks.kit.machine import describe_machine
 from crawler.base.kv import Family
 from crawler.base.settings.parts import SeenSettings, Settings
-from crawler.job.checkpoint.generations import Manifest
-from crawler.job.checkpoint.renewal import BYTES_PER_KEY, MOST_KEYS, Renewal
+from crawler.job.checkpoint.generations import BYTES_PER_KEY, MOST_KEYS, Manifest, Renewal
 from crawler.job.job import Job
 from crawler.job.platform import Platform
 from crawler.job.records import encode_admitted, encode_counters, sequence_key

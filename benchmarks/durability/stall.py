@@ -35,7 +35,7 @@ from crawler.base.settings.parts import (
 )
 from crawler.engine.run import Run
 from crawler.engine.worker import Worker
-from crawler.job.checkpoint.renewal import Renewal
+from crawler.job.checkpoint.generations import Renewal
 from crawler.job.job import Job
 from crawler.job.platform import Platform
 from crawler.service.session import spare_the_collector

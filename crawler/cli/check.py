@@ -30,8 +30,7 @@ from crawler.cli.named_seeds import NamedSeeds
 from crawler.cli.options import add_flags, add_printing
 from crawler.cli.reporting import NO_HOOKS, shown_run
 from crawler.engine.lifecycle import Stop
-from crawler.inspect.broken_anchors import check_anchors
-from crawler.inspect.broken_links import SEED, Findings, Link, Result
+from crawler.inspect.broken_links import SEED, Findings, Link, Result, check_anchors
 from crawler.inspect.export.beside import ExportError, file_made_beside, free_file
 from crawler.inspect.export.csv_file import csv_lines, csv_pieces
 from crawler.job.checkpoint.envelope import EnvelopeError, encode_envelope, read_envelope

@@ -123,15 +123,13 @@ class Launches:
     def __init__(self, jobs: WatchedJobs, new_jobs: Path | None, config: Path | None) -> None:
         self._jobs = jobs
         self._new_jobs = new_jobs
-        self._config = config
+        self._config = [] if config is None else [f"--config={config.absolute()}"]
         self._launcher = Launcher()
 
     def check_config(self) -> None:
         """Raise UserFault if no new job could be created with ``config``."""
-        if self._new_jobs is None or self._config is None:
-            return
-        config, job = f"--config={self._config.absolute()}", f"--job={self._new_jobs / '.new'}"
-        check_command(["https://example.org/", config, job])
+        if self._new_jobs is not None:
+            check_command(["https://example.org/", *self._config, f"--job={self._new_jobs / '.new'}"])
 
     def routes(self) -> list[web.RouteDef]:
         return [
@@ -163,7 +161,7 @@ class Launches:
     async def start(self, name: str, seeds: Sequence[str], settings: Mapping[str, Any]) -> str:
         """Create a job and start its crawl. Raises UserFault."""
         directory = self._free(name)
-        words = ([] if self._config is None else [f"--config={self._config.absolute()}"]) + _words(settings)
+        words = [*self._config, *_words(settings)]
         urls = checked_seeds(seeds)
         await asyncio.to_thread(check_command, [str(directory / LAUNCH_SEEDS), *words, f"--job={directory}"])
         return await self._begin(directory, urls, words, Path.cwd())

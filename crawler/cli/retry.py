@@ -17,8 +17,7 @@ from crawler.cli.exit_codes import Exit, UsageError
 from crawler.cli.named_urls import named_urls
 from crawler.cli.url_batches import UrlBatches, add_class, add_job, add_no_wait, deliver
 from crawler.inspect.crawl_partitions import CrawlPartitions, Partition
-from crawler.inspect.crawl_tail import tail_of
-from crawler.inspect.record_stream import Tail, once_known
+from crawler.inspect.record_stream import Tail, once_known, tail_of
 from crawler.job.inbox import MOST_URLS, Answer
 from crawler.job.output.finished import Choice, Past, knows_host, rules_of, select
 

@@ -17,7 +17,15 @@ from crawler.cluster.open_partition import OpenPartition
 from crawler.cluster.reach import Backoff, Reach, together
 from crawler.engine.fair_turns import Turns
 from crawler.job.partition.inlet import Verdict
-from crawler.job.partition.link_batch_codec import BATCH_BYTES, Ack, LinkBatch, LinkBatchCodec, LinkBatchError, Note
+from crawler.job.partition.link_batch_codec import (
+    BATCH_BYTES,
+    Ack,
+    Content,
+    LinkBatch,
+    LinkBatchCodec,
+    LinkBatchError,
+    Note,
+)
 
 log = logging.getLogger("crawler")
 
@@ -27,8 +35,6 @@ GATHER = 0.1  # seconds to let entries accumulate after a read that emptied the 
 IDLE = 0.2  # seconds between two checks for open partitions
 _LINES = 256  # limit of different lines logged
 _BAD = (Verdict.MISSENT, Verdict.UNKNOWN, Verdict.DAMAGED)
-
-Content = LinkBatch | Ack | Note
 
 
 class Receiving:
@@ -74,13 +80,10 @@ class Receiving:
         for name, entries in found.items():
             if await self.take(partitions[name], [self._decode(each) for each in entries]):
                 partitions[name].has_read(entries[-1].position)
-        await together(map(self._trim, partitions.values()))
+        done = [(name, position) for name, each in partitions.items() if (position := each.trimmable())]
+        await together(self._reach.call(self._reach.carrier.trim(*each)) for each in done)
         if found and max(map(len, found.values())) < most:
             await asyncio.sleep(GATHER)
-
-    async def _trim(self, partition: OpenPartition) -> None:
-        if position := partition.trimmable():
-            await self._reach.call(self._reach.carrier.trim(partition.name, position))
 
     async def take(self, partition: OpenPartition, contents: Sequence[Content | None]) -> bool:
         """Process what others sent to a partition, the batches in their order. Returns False if the partition may no

@@ -16,14 +16,16 @@ acknowledgements that the last round sent: under load batches get fuller, not mo
 from __future__ import annotations
 
 import asyncio
+import itertools
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import NamedTuple
 
 from crawler.base.carrier.verbs import START, CarrierError, StaleEpochError
 from crawler.base.disk import failpoint
 from crawler.cluster.claims import name_of
 from crawler.cluster.open_partition import OpenPartition
 from crawler.cluster.reach import Backoff, Reach, together
-from crawler.job.partition.link_batch_codec import Ack, LinkBatch, LinkBatchCodec, Note
+from crawler.job.partition.link_batch_codec import Ack, Content, LinkBatch, LinkBatchCodec, Note
 
 GATHER = 0.1  # seconds between two rounds: at least this ...
 GATHER_EACH = 0.004  # ... plus this for each batch and acknowledgement sent ...
@@ -31,7 +33,15 @@ GATHER_MOST = 1.0  # ... and at most
 IN_FLIGHT = 4 * 2**20  # bytes of unacknowledged batches sent by this process
 _A_ROUND = 256 * 1024  # bytes of new batches that a partition sends in a round
 
-Deliver = Callable[[OpenPartition, Sequence[LinkBatch | Ack | Note]], Awaitable[bool]]
+Deliver = Callable[[OpenPartition, Sequence[Content]], Awaitable[bool]]
+
+
+class _Way(NamedTuple):
+    """What a partition sends to another one."""
+
+    partition: OpenPartition
+    target: int
+    what: Sequence[Content]
 
 
 class Sending:
@@ -54,7 +64,7 @@ class Sending:
         self._clock = clock
         self._replaced = replaced
         self._deliver = deliver
-        self._here: dict[int, list[LinkBatch | Ack | Note]] = {}  # by target: to be delivered at the end of the round
+        self._here: dict[int, list[Content]] = {}  # by target: to be delivered at the end of the round
         self._heads: dict[tuple[int, int], str] = {}  # by (sender, target): the stream's first entry at the last resend
         self._owed: dict[int, dict[int, Ack]] = {}  # by partition and sender: acknowledgements not yet sent
         self._sent = 0  # batches and acknowledgements since the last pause
@@ -66,8 +76,7 @@ class Sending:
             await asyncio.sleep(min(GATHER_MOST, max(GATHER, GATHER_EACH * self._sent)))
             self._sent = 0
             try:
-                # All at once, because a carrier takes concurrent calls together.
-                await together(map(self._send, self._partitions.values()))
+                await self._send([way for each in list(self._partitions.values()) for way in await self._due(each)])
                 await self._hand_over()
             except CarrierError:
                 await backoff.rest()
@@ -86,7 +95,7 @@ class Sending:
 
     async def tell(self, partition: OpenPartition, target: int, message: bytes) -> None:
         """Send a note to another partition. It may be lost. Raises CarrierError."""
-        await self._append(partition, target, [Note(partition.number, target, partition.epoch, 0, message)])
+        await self._send([_Way(partition, target, [Note(partition.number, target, partition.epoch, 0, message)])])
 
     def forget(self, partition: OpenPartition) -> None:
         """Drop the state of a partition that was closed."""
@@ -99,17 +108,17 @@ class Sending:
         still_open = self._partitions.get(partition.number) is partition
         return still_open and not partition.is_rising and partition.epoch > 0
 
-    async def _send(self, partition: OpenPartition) -> None:
-        """Send some of a partition's due batches. Raises CarrierError."""
+    async def _due(self, partition: OpenPartition) -> list[_Way]:
+        """Return what the partition sends now: acknowledgements, and some of its due batches. Raises CarrierError."""
         if not self._may_send(partition):
-            return
+            return []
         now, room = self._clock(), IN_FLIGHT - sum(each.outbox.in_flight for each in self._partitions.values())
         link_batches = await self._taken(partition, partition.outbox.due(now))
         if not self._may_send(partition):
-            return  # closed meanwhile
+            return []  # closed meanwhile
         if room > 0:
             link_batches += partition.outbox.gather(now, min(room, _A_ROUND))
-        await self.acknowledge(partition, link_batches)
+        return self._ways(partition, link_batches)
 
     async def _taken(self, partition: OpenPartition, link_batches: Sequence[LinkBatch]) -> list[LinkBatch]:
         """Return the batches, of those to be resent, whose targets are reading their streams. Raises CarrierError."""
@@ -122,30 +131,40 @@ class Sending:
             self._heads[way] = found[0].position if found else START
         return [link_batch for link_batch in link_batches if link_batch.target in targets]
 
-    async def acknowledge(self, partition: OpenPartition, link_batches: Sequence[LinkBatch] = ()) -> None:
-        """Send all acknowledgements that the partition owes, and the batches. Acknowledgements that cannot be sent now
-        are sent later. Raises CarrierError."""
+    async def acknowledge(self, partition: OpenPartition) -> None:
+        """Send all acknowledgements that the partition owes. Those that cannot be sent now are sent later. Raises
+        CarrierError."""
+        if self._may_send(partition):
+            await self._send(self._ways(partition, []))
+
+    def _ways(self, partition: OpenPartition, link_batches: Sequence[LinkBatch]) -> list[_Way]:
+        """Return the batches and all acknowledgements that the partition owes, by target."""
         owed = self._owed.setdefault(partition.number, {})
-        if not self._may_send(partition):
-            return
         owed.update({ack.sender: ack for ack in partition.job.due_acks()})
-        by_target: dict[int, list[LinkBatch | Ack]] = {sender: [ack] for sender, ack in owed.items()}
+        by_target: dict[int, list[Content]] = {sender: [ack] for sender, ack in owed.items()}
         for link_batch in link_batches:
             by_target.setdefault(link_batch.target, []).append(link_batch)
-        sent = await together(self._append(partition, *each) for each in by_target.items())
-        for (target, some), is_sent in zip(by_target.items(), sent, strict=True):
-            self._sent += len(some)
-            if is_sent and owed.get(target) is some[0]:
+        return [_Way(partition, target, what) for target, what in by_target.items()]
+
+    async def _send(self, ways: Sequence[_Way]) -> None:
+        """Send all at once, because a carrier takes concurrent calls together. Raises CarrierError."""
+        here = [way for way in ways if self._is_here(way.target) and self._may_send(way.partition)]
+        for _, target, what in here:
+            self._here.setdefault(target, []).extend(what)
+        elsewhere = [way for way in ways if not self._is_here(way.target)]
+        sent = await together(map(self._append, elsewhere))
+        for partition, target, what in [*here, *itertools.compress(elsewhere, sent)]:
+            self._sent += len(what)
+            owed = self._owed.get(partition.number, {})
+            if owed.get(target) is what[0]:
                 del owed[target]
 
-    async def _append(self, partition: OpenPartition, target: int, what: Sequence[LinkBatch | Ack | Note]) -> bool:
+    async def _append(self, way: _Way) -> bool:
         """Append to the stream of a target that is open elsewhere. Returns True if the partition may still send. Raises
         CarrierError."""
+        partition, target, what = way
         if not self._may_send(partition):
             return False
-        if self._is_here(target):
-            self._here.setdefault(target, []).extend(what)
-            return True
         entries = [self._codec.encode(each) for each in what]
         try:
             append = self._reach.carrier.append

@@ -20,14 +20,14 @@ from crawler.engine.reading import Unreadable
 from crawler.engine.rendering.borrowing import Borrowing
 from crawler.engine.robots_redirect import RobotsRedirect
 from crawler.frontier.host_closed import HostClosed
-from crawler.frontier.lease import Lease, RobotsLater, SideRequestDone
+from crawler.frontier.lease import Lease, Retry, RobotsLater, SideRequestDone
 from crawler.frontier.politeness import JITTER, cut_retry_after, jitter
 from crawler.frontier.request_outcome import FailureClass, RequestOutcome
 from crawler.frontier.retries import retry_wait, tries_of
 from crawler.job.found import SITEMAP_DEPTH, Found
 from crawler.job.job import Job
 from crawler.job.records import Kept
-from crawler.job.verdict import RobotsAnswer
+from crawler.job.verdict import Draft, RobotsAnswer, TryAgain
 from crawler.url.consent.statements import NOTHING_STATED, Stated
 from crawler.url.consent.terms import RSL_FILE, TDM_FILE, TDMREP, Rules, read_terms
 from crawler.url.refusal.forbidden_targets import Refusal
@@ -94,17 +94,23 @@ class RobotsVisits:
         robots = None if self.ignores(name) else self._cache.get(name)
         return None if robots is None else robots.stated(href)
 
-    def licensed(self, name: str, href: str, written: str, base: str) -> Stated | None:
-        """Return what a license that a page names states of it; None if the host is asked for the license first."""
+    async def licensed(self, lease: Lease, draft: Draft, written: str, base: str) -> Stated:
+        """Return what a license that a page names states of it. Raises TryAgain if the license must be fetched
+        first."""
+        name, entry = lease.host.name, draft.record.entry
         address, robots = self._locate(written, base), self._cache.get(name)
         if address is None or robots is None or not self._settings.purpose.uses or self.ignores(name):
             return NOTHING_STATED
-        if robots.rules.license is not None and address == self._locate(robots.rules.license, robots_url(href)):
+        if robots.rules.license is not None and address == self._locate(robots.rules.license, robots_url(entry.href)):
             return NOTHING_STATED  # the license of the host counts for all its pages
-        if address in robots.licenses or len(robots.licenses) >= LICENSES_MOST:
-            return robots.licenses[address].of(target_of(href)) if address in robots.licenses else NOTHING_STATED
+        if address in robots.licenses:
+            return robots.licenses[address].of(target_of(entry.href))
         self._named[name] = address
-        return NOTHING_STATED if self.terms_due(name, href) is None else None
+        if len(robots.licenses) >= LICENSES_MOST or self.terms_due(name, entry.href) is None:
+            del self._named[name]
+            return NOTHING_STATED
+        await self.ask_terms(name)
+        raise TryAgain(Retry(entry, 0.0, draft.request))
 
     def terms_due(self, name: str, href: str) -> tuple[str, str] | None:
         """Return the file with terms that is asked for before pages of the host are, and its URL; None if they are

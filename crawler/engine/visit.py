@@ -55,7 +55,7 @@ from crawler.job.parsing_notes import ParsingNotes
 from crawler.job.records import Kept, Outcome, PageRecord, url_kind
 from crawler.job.revisit import NOT_MODIFIED
 from crawler.job.verdict import NOT_REQUESTED, Draft, Throttled, TryAgain, Verdict, barred, unread
-from crawler.url.consent.statements import Stated, stricter
+from crawler.url.consent.statements import stricter
 from crawler.url.refusal.forbidden_targets import Refusal
 from crawler.url.scope.boundary import Outside
 from crawler.url.scope.bounds import NOTHING_LEFT_OUT, LeftOut, Limit
@@ -373,7 +373,7 @@ class Visitor:
         record, body, response = draft.record, draft.body, draft.response
         entry, content_type = record.entry, record.content_type
         if draft.heading.license is not None:
-            stated = await self._licensed(lease, draft, draft.heading.license, entry.href)
+            stated = await self._robots.licensed(lease, draft, draft.heading.license, entry.href)
             record.consent = stricter(record.consent, stated)
         if self._understanding.describer.wants_digest and response is not None and response.body is not None:
             digest = await self._aside(payload_digest(response.body))
@@ -403,7 +403,7 @@ class Visitor:
         """Add the facts of a page, raw or rendered by a browser, and act on them."""
         facts = await self._told(lease, draft, body, markdown=markdown)
         if not isinstance(facts, Unreadable) and facts.links.license is not None:
-            stated = await self._licensed(lease, draft, facts.links.license, facts.base)
+            stated = await self._robots.licensed(lease, draft, facts.links.license, facts.base)
             facts.consent = stricter(facts.consent, stated)
         browser = self._rendering
         if browser and not (markdown or isinstance(facts, Unreadable)) and await browser.render(lease, draft, facts):
@@ -415,15 +415,6 @@ class Visitor:
                 facts.consent = stricter(before.consent, facts.consent)
         with self._context.slots.wait() if len(body) > LONG else contextlib.nullcontext():
             await self._understood(lease, draft, body, facts)
-
-    async def _licensed(self, lease: Lease, draft: Draft, license: str, base: str) -> Stated:
-        """Return what a license that the page names states of it. Raises TryAgain if it must be fetched first."""
-        entry = draft.record.entry
-        stated = self._robots.licensed(lease.host.name, entry.href, license, base)
-        if stated is None:
-            await self._robots.ask_terms(lease.host.name)
-            raise TryAgain(Retry(entry, 0.0, draft.request))
-        return stated
 
     async def _told(
         self,

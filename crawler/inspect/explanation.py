@@ -4,7 +4,7 @@ when it may be fetched and why not now, and how it ended."""
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -262,7 +262,8 @@ class CrawlNow(Struct, frozen=True):
 class Known(Struct, frozen=True):
     """The sources of an explanation. ``seen`` returns the seen-set's answer for a URL; ``host`` returns the host's
     state in a crawl in this process, otherwise None. ``hash`` makes the digests of the ledger. ``crawl`` is the state
-    of a running crawl. ``older_sets`` returns the older seen-sets that contain a URL."""
+    of a running crawl. ``older_sets`` returns the older seen-sets that contain a URL. ``check`` is called from
+    time to time, and may raise to abandon a long search."""
 
     directory: Path
     settings: Settings
@@ -272,6 +273,7 @@ class Known(Struct, frozen=True):
     host: Callable[[str], HostSnapshot | None] = lambda _: None
     crawl: CrawlNow = CrawlNow()
     older_sets: Callable[[Canonical], list[str]] = lambda _: []
+    check: Callable[[], None] = lambda: None
 
 
 def explain_url(directory: Path, text: str, now: float | None = None) -> Explanation:
@@ -296,7 +298,7 @@ def explain_url(directory: Path, text: str, now: float | None = None) -> Explana
             older_sets=lambda url: [] if older is None else older.that_know(url),
         )
         at = job_time(job.store) if now is None else now
-        (found,) = (found for found in explain(known, text, at) if found is not None)
+        found = explain(known, text, at)
         found.settings_fault, found.older_sets_fault = job.settings_fault, fault
         return found
 
@@ -340,9 +342,9 @@ def _told_by(live: Live) -> CrawlNow:
     )
 
 
-def explain(known: Known, text: str, now: float) -> Iterator[Explanation | None]:
-    """Yield the explanation, after a None at each point where a long search may be abandoned. A text that is not a URL
-    is also explained, and a damaged job as far as it is readable."""
+def explain(known: Known, text: str, now: float) -> Explanation:
+    """Return the explanation. A text that is not a URL is also explained, and a damaged job as far as it is
+    readable."""
     canonicaliser = Canonicaliser(known.settings.canonical.rules)
     steps = [Step(*step) for step in canonicaliser.explain(text)]
     found = Explanation(text, now, steps=steps, paused=known.crawl.paused, proxies=known.crawl.proxies)
@@ -352,10 +354,10 @@ def explain(known: Known, text: str, now: float) -> Iterator[Explanation | None]
     else:
         found.href, found.key, found.host = url.href, url.key, host_key(url.href)
         try:
-            yield from _fill(known, url, found)
+            _fill(known, url, found)
         except DAMAGE as error:
             found.damage = str(error)
-    yield found
+    return found
 
 
 def explain_seen(seen: SeenSet, url: Canonical) -> SeenAnswer:
@@ -372,7 +374,7 @@ def explain_seen(seen: SeenSet, url: Canonical) -> SeenAnswer:
     )
 
 
-def _fill(known: Known, url: Canonical, found: Explanation) -> Iterator[None]:
+def _fill(known: Known, url: Canonical, found: Explanation) -> None:
     found.scope = _scope(known, url)
     refusal = Origins(known.settings.traps, known.settings.fetch, known.store).refusal(url.href)
     found.refused = None if refusal is None else refusal.error
@@ -389,18 +391,11 @@ def _fill(known: Known, url: Canonical, found: Explanation) -> Iterator[None]:
         return
     found.host_row = table_row(host.row)
     found.robots = _robots(known, url, host, found.at)
-    for place in _places(known, url, host, found.at):
-        if isinstance(place, int):
-            found.queue_searched = place
-        elif place is not None:
-            found.place = place
-        else:
-            yield None
+    found.place, found.queue_searched = _find_place(known, url, host, found.at)
     found.schedule = _schedule(known, url)
     for record in last_record(known.directory / PAGES, url.href):
         found.record = record
-        if record is None:
-            yield None
+        known.check()
 
 
 def _stored_host(known: Known, name: str, now: float) -> HostSnapshot | None:
@@ -481,22 +476,21 @@ def _robots(known: Known, url: Canonical, host: HostSnapshot, now: float) -> Rob
     )
 
 
-def _places(known: Known, url: Canonical, host: HostSnapshot, now: float) -> Iterator[Place | int | None]:
-    """Yield the URL's place in its host's queue if it is queued, or the number of entries searched if the queue has
-    more. Yields None at points where the search may be abandoned."""
+def _find_place(known: Known, url: Canonical, host: HostSnapshot, now: float) -> tuple[Place | None, int | None]:
+    """Return the URL's place in its host's queue if it is queued, and the number of entries searched if the queue has
+    more."""
     ahead = 0
     for number, (slot, entry) in enumerate(queue(known.store, host.row.host)):
         if number >= QUEUE_SEARCHED:
-            yield number
-            return
+            return None, number
         if number % _PAUSE == _PAUSE - 1:
-            yield None
+            known.check()
         if entry.href == url.href:
             since = known.crawl.in_flight.get(url.href)
             upcoming = _next_try(slot, host, now, known) if since is None else None
-            yield _place(known, entry, slot, ahead + 1, since, upcoming)
-            return
+            return _place(known, entry, slot, ahead + 1, since, upcoming), None
         ahead += entry.href not in known.crawl.in_flight
+    return None, None
 
 
 def _place(

@@ -11,8 +11,8 @@ from typing import Any
 from crawler.base.faults import UserFault
 from crawler.inspect.crawl_partitions import crawl_partitions
 from crawler.inspect.crawl_reader import all_hosts_of, stats_of
-from crawler.inspect.crawl_tail import tail_of
 from crawler.inspect.export.columns import PAGES, arrow_schema, record_batches
+from crawler.inspect.record_stream import tail_of
 from crawler.job.identity import read_identity
 from crawler.job.metrics.sentences import urls_of
 from crawler.url.urls.host_key import host_key

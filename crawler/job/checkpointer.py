@@ -24,8 +24,7 @@ from msgspec import Struct
 from crawler.base.disk import FULL, failpoint, no_room
 from crawler.base.kv import Reader
 from crawler.job.admission import Admission
-from crawler.job.checkpoint.generations import Generations, Manifest
-from crawler.job.checkpoint.renewal import Renewal, must_store
+from crawler.job.checkpoint.generations import Generations, Manifest, Renewal, must_store
 from crawler.job.output.page_files import PageFiles
 from crawler.job.recovery import trim_finished
 from crawler.job.transaction import TransactionWriter

@@ -188,7 +188,7 @@ class DurableFrontier:
         choice = Choice(failed, excluded, host, hrefs)
         if choice.is_empty:
             raise ValueError("give at least one of urls, failed, excluded and host")
-        output, returning = self.job.files.output, self.job.returning
+        output, returning = self.job.files.outputs.pages, self.job.returning
         chosen = select(lambda: (line for _, line in lines_of(output.path, output.end)), choice)
         pasts = [past for past in chosen if past is not None]
         pending = {href for found in returning.pending(pasts) for href in found}

@@ -271,7 +271,8 @@ class Job:
 
     def name_of_visit(self, entry: Entry) -> str:
         """Return a text that identifies this visit of this URL: unique in the job."""
-        return f"{self.seen.hash.digest_keys([entry.href]).hex()}-{self.revisiting.number_of(entry)}"
+        page = self.revisiting.state_of(entry)
+        return f"{self.seen.hash.digest_keys([entry.href]).hex()}-{1 if page is None else page.visits + 1}"
 
     # -- transactions ------------------------------------------------------------------------------------------
 

@@ -32,7 +32,6 @@ from crawler.job.identity import (
 )
 from crawler.job.job_lock import JobLock
 from crawler.job.output import Outputs
-from crawler.job.output.page_files import PageFiles
 from crawler.job.output.record_text import text_size
 from crawler.job.platform import Platform
 from crawler.job.snapshot import COPYING, remove_tree
@@ -93,11 +92,6 @@ class OpenFiles:
         """Raise DisplacedError if the job directory, its store or an output was moved, removed or replaced."""
         self.look_for_directories()
         self.outputs.look()
-
-    @property
-    def output(self) -> PageFiles:
-        """The files of ``pages.jsonl``."""
-        return self.outputs.pages
 
     def look_for_directories(self) -> None:
         """Raise DisplacedError if the job directory or its store was moved or removed. Also works after ``close``."""

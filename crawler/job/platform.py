@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from crawler.base import entropy
 from crawler.base.disk import Disk, RealDisk
 from crawler.base.kv import Store
-from crawler.job.checkpoint.renewal import Renewal
+from crawler.job.checkpoint.generations import Renewal
 from crawler.job.step_log import StepRoom
 from crawler.job.store.rocks import PartitionStore, RocksStore
 from crawler.job.store.store_budget import StoreBudget

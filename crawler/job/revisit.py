@@ -77,11 +77,6 @@ class Revisiting:
         page = self._revisits.page(entry.href) if conditional else None
         return {} if page is None else page.conditions
 
-    def number_of(self, entry: Entry) -> int:
-        """Return the number of the current visit: 1 for a first one. Raises PageError."""
-        page = self._revisits.page(entry.href) if entry.revisit else None
-        return 1 if page is None else page.visits + 1
-
     def state_of(self, entry: Entry) -> Page | None:
         """Return the stored state of a page that is revisited; None on a first visit. Raises PageError."""
         return self._revisits.page(entry.href) if entry.revisit else None

@@ -17,6 +17,7 @@ from collections.abc import Callable, Generator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 from msgspec import Struct
 
 from crawler.base.disk import RealDisk
@@ -24,11 +25,11 @@ from crawler.base.settings.parts import Settings
 from crawler.base.settings.sites import Sites
 from crawler.inspect.crawl_partitions import CrawlPartitions, Partition, crawl_partitions, holds_any, holds_crawl
 from crawler.inspect.crawl_reader import all_hosts_of, hosts_of, pooled, waiting_messages
-from crawler.inspect.crawl_tail import tail_of
 from crawler.inspect.explanation import Explanation, explain_in
 from crawler.inspect.host_table import HostsAsked, Row, Table
 from crawler.inspect.hosts_now import hosts_now
 from crawler.inspect.job_reader import job_stats, open_job
+from crawler.inspect.record_stream import tail_of
 from crawler.job.clock_anchor import job_time
 from crawler.job.directory import IDENTITY, PAGES
 from crawler.job.history_file import HISTORY, load_history
@@ -37,7 +38,7 @@ from crawler.job.inbox import Inbox
 from crawler.job.job_lock import lock_holder
 from crawler.job.live_status import Live, read_live
 from crawler.job.metrics.crawl_history import CrawlHistory
-from crawler.job.metrics.events import Kind
+from crawler.job.metrics.events import Event, Kind
 from crawler.job.metrics.history import History
 from crawler.job.run_settings import RUN, read_run
 from crawler.service.commands import HOST_WORDS, NOT_RUNNING, Command, Refusal, Refused, Reloaded, Result, give_command
@@ -152,7 +153,8 @@ class JobSource(FileSource):
     def take(self, reading: Reading) -> None:
         if reading.live is not None:
             known = self.history.events.last
-            self.history.events.restore([event for event in reading.live.events if event["number"] > known])
+            events = msgspec.convert(reading.live.events, list[Event])
+            self.history.events.restore(event for event in events if event.number > known)
             self.history.observe(reading.at, reading.stats)
             self._observed_at = reading.at
         self._reading = reading

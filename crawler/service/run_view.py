@@ -107,7 +107,9 @@ class RunView:
             return None
         read = functools.partial(host_page, run.job.store, self._sites, host)
         row = await self._in_thread(read)
-        return row | {"recent": await self._look(recent(run.job.directory / PAGES, run.job.files.output.end, name))}
+        return row | {
+            "recent": await self._look(recent(run.job.directory / PAGES, run.job.files.outputs.pages.end, name))
+        }
 
     async def explain(self, text: str) -> Explanation:
         run = self._running()
@@ -128,9 +130,9 @@ class RunView:
             lambda _: host,
             crawl_now(run),
             lambda _: older,
+            self._check_open,
         )
-        (found,) = await self._look(explain(known, text, now))
-        return found
+        return await self._in_thread(lambda: explain(known, text, now))
 
     async def changes(self, since: str, limit: int) -> list[bytes]:
         job = self._running().job
@@ -203,6 +205,10 @@ class RunView:
             raise Unavailable(_NOT_RUNNING)
         return run
 
+    def _check_open(self) -> None:
+        if self._closed:
+            raise Unavailable(_NOT_RUNNING)
+
     def _writing(self) -> Run:
         """Return the run if it can change something now."""
         run = self._running()
@@ -213,19 +219,15 @@ class RunView:
     async def _look(self, steps: Iterator[T | None]) -> list[T]:
         """Run the iterator in the thread and return all values it yields."""
 
-        def read() -> list[T] | None:
+        def read() -> list[T]:
             found: list[T] = []
             for each in steps:
-                if self._closed:
-                    return None
+                self._check_open()
                 if each is not None:
                     found.append(each)
             return found
 
-        found = await self._in_thread(read)
-        if found is None:
-            raise Unavailable(_NOT_RUNNING)
-        return found
+        return await self._in_thread(read)
 
     async def _in_thread(self, read: Callable[[], T]) -> T:
         try:
@@ -234,8 +236,7 @@ class RunView:
             if not self._closed:
                 raise
             raise Unavailable(_NOT_RUNNING) from error
-        if self._closed:
-            raise Unavailable(_NOT_RUNNING)
+        self._check_open()
         return found
 
 

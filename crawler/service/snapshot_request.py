@@ -11,7 +11,7 @@ from crawler.job.inbox import Inbox
 from crawler.job.job_lock import JobLock, lock_holder
 from crawler.job.live_status import read_live
 from crawler.job.snapshot import make_snapshot, remove_snapshot
-from crawler.job.store.copies import copy_closed
+from crawler.job.store.rocks import copy_closed
 from crawler.service.commands import NOT_RUNNING, SNAPSHOT, Command, Refusal, Refused, give_command
 
 WAIT = 600.0  # seconds to wait for a crawl's answer: it first writes changes in memory to tables

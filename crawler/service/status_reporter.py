@@ -22,13 +22,10 @@ COURSE_INTERVAL = 60.0  # seconds between two writes of the history
 LIVE_EVENTS = 50  # number of the newest events in live.json
 
 
-_TOLD = 2  # partitions of a process whose status is written per second
-
-
 def told_every(partitions: int) -> float:
-    """Return the seconds between two updates of a partition's ``live.json`` in a process with this many partitions:
-    each update takes milliseconds."""
-    return max(LIVE_INTERVAL, partitions / _TOLD)
+    """Return the seconds between two updates of a partition's ``live.json`` in a process with this many partitions: it
+    writes one in a second, because each takes milliseconds."""
+    return LIVE_INTERVAL * max(1, partitions)
 
 
 class View(Protocol):

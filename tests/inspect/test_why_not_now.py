@@ -45,7 +45,7 @@ class Looked:
             lambda _: host,
             crawl_now(self.run),
         )
-        (found,) = [each for each in explain(known, href, now) if each is not None]
+        found = explain(known, href, now)
         assert found.damage is None
         return found
 

@@ -189,7 +189,7 @@ def test_tail_and_cursors_go_on_over_the_files(tmp_path: Path) -> None:
         drive(job.checkpointer.checkpoint(1.0, whole=True))
         for step in job.files.outputs.pages.compression():
             step()
-        end = job.files.output.end
+        end = job.files.outputs.pages.end
     assert list(directory.glob("pages-*.zst"))
     assert [json.loads(line)["url"] for line in tail.more()] == URLS[5:10]
     for number, each in enumerate(first, 1):

@@ -149,7 +149,7 @@ def test_the_end_of_the_output_is_known_when_no_finished_url_is_left_in_the_jour
     # Killed right after it was taken up, twice.
     for _ in range(2):
         opened = open_job(job)
-        assert opened.files.output.end == start
+        assert opened.files.outputs.pages.end == start
         assert opened.store.scan(Family.DONE, b"") == []
         opened.close()
     stopped.carries_on_to_the_end(job)

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from crawler.base.kv import Family
 from crawler.base.settings.parts import SeenSettings, Settings
-from crawler.job.checkpoint.renewal import Renewal
+from crawler.job.checkpoint.generations import Renewal
 from crawler.job.found import Found
 from crawler.job.job import Job
 from crawler.job.platform import Platform

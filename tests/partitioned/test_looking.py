@@ -11,7 +11,7 @@ import pytest
 
 from crawler import Job, JobError
 from crawler.base.disk import RealDisk
-from crawler.inspect.crawl_tail import CrawlTail
+from crawler.inspect.record_stream import CrawlTail
 from crawler.job.crawl_file import leave_partition, return_to_partition
 from tests.partitioned.crawls import PAGES, PARTITIONS, Crawled, crawled, told, tree_of
 from tests.program import crawler, running, wait_until

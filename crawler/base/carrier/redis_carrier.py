@@ -283,7 +283,7 @@ class _BlockedReads:
         """Return the answer, or the error."""
         blocking = ("XREAD", "BLOCK", max(1, round(block * 1000)), *words[1:])
         try:
-            (answer,) = await self._servers.link_to(server).ask_alone([blocking], self._servers.patience + _BLOCK)
+            (answer,) = await self._servers.link_to(server).ask([blocking], self._servers.patience + _BLOCK)
         except (CarrierError, CarrierRefusedError) as error:
             self._servers.forget()
             return error

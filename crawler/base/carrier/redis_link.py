@@ -7,7 +7,7 @@ import os
 import ssl
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import Any
+from typing import Any, NamedTuple
 
 from redis.asyncio.connection import AbstractConnection, Connection, ConnectionPool, SSLConnection
 from redis.exceptions import (
@@ -39,6 +39,17 @@ Words = Sequence[Word]
 Answers = list[Any]  # one answer for each command: bytes, numbers, None, lists, ResponseError
 
 
+class Asked(NamedTuple):
+    """Commands on their way to a server."""
+
+    sending: asyncio.Task[Answers]  # together with those of other calls
+    ours: slice
+
+    async def all(self) -> Answers:
+        """Wait for the answers."""
+        return (await asyncio.shield(self.sending))[self.ours]
+
+
 class RedisLink:
     """The connections to one server. Each checks first that the server is suitable. Calls of one turn of the event loop
     are sent together, and a call that waits at the server has a connection of its own."""
@@ -64,25 +75,25 @@ class RedisLink:
         self._words: list[Words] = []  # to be sent together ...
         self._sending: asyncio.Task[Answers] | None = None  # ... by this task
 
-    async def ask(self, commands: Sequence[Words], patience: float) -> Answers:
-        """Return the answers to commands that are sent consecutively, after at most about ``patience`` seconds.
+    def send(self, commands: Sequence[Words], patience: float) -> Asked:
+        """Send commands consecutively, to be answered after at most about ``patience`` seconds.
 
-        Raises CarrierError and CarrierRefusedError; a server's error for a single command is an answer.
+        Their answers raise CarrierError and CarrierRefusedError; a server's error for a single command is an answer.
         """
         first = len(self._words)
         self._words += commands
         if self._sending is None:
             self._sending = asyncio.create_task(self._send(patience))
             self._sending.add_done_callback(_retrieved)
-        return (await asyncio.shield(self._sending))[first : first + len(commands)]
+        return Asked(self._sending, slice(first, len(self._words)))
 
     async def _send(self, patience: float) -> Answers:
         await asyncio.sleep(0)
         words, self._words, self._sending = self._words, [], None
-        return await self.ask_alone(words, patience)
+        return await self.ask(words, patience)
 
-    async def ask_alone(self, commands: Sequence[Words], patience: float) -> Answers:
-        """Return the answers like ``ask``, over a connection that no other call uses."""
+    async def ask(self, commands: Sequence[Words], patience: float) -> Answers:
+        """Return the answers to commands, like ``send``, over a connection that no other call uses."""
         try:
             async with asyncio.timeout(patience):
                 connection = await self._pool.get_connection()  # type: ignore[no-untyped-call]

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from redis.exceptions import AskError, MovedError, NoScriptError, ResponseError, TryAgainError
 
 from crawler.base.carrier.engine_address import Login, RedisAddress, Server
-from crawler.base.carrier.redis_link import PATIENCE, Answers, RedisLink, Word, Words, told
+from crawler.base.carrier.redis_link import PATIENCE, Answers, Asked, RedisLink, Word, Words, told
 from crawler.base.carrier.verbs import CarrierError, CarrierRefusedError
 
 SLOTS = 16_384
@@ -148,25 +148,24 @@ class RedisServers:
         self, sent: dict[Server, list[int]], commands: dict[int, Command], elsewhere: dict[int, Server]
     ) -> dict[int, tuple[Any, Server]]:
         """Return the answers of all servers, asked concurrently, with the server that gave each."""
-
-        async def one(server: Server, indexes: list[int]) -> dict[int, tuple[Any, Server]]:
+        asked: list[tuple[Server, dict[int, int], Asked]] = []
+        for server, indexes in sent.items():
             words: list[Words] = []
-            places: list[int] = []
+            places: dict[int, int] = {}
             for index in indexes:
                 if index in elsewhere:
                     words.append(("ASKING",))
-                places.append(len(words))
+                places[index] = len(words)
                 words.append(commands[index].words)
-            answers = await self.link_to(server).ask(words, self.patience)
-            return {index: (answers[place], server) for index, place in zip(indexes, places, strict=True)}
-
-        found = await asyncio.gather(*(one(*part) for part in sent.items()), return_exceptions=True)
+            asked.append((server, places, self.link_to(server).send(words, self.patience)))
         said: dict[int, tuple[Any, Server]] = {}
-        for part in found:
-            if isinstance(part, BaseException):
+        for server, places, answers in asked:
+            try:
+                found = await answers.all()
+            except BaseException:
                 self.forget()
-                raise part
-            said |= part
+                raise
+            said |= {index: (found[place], server) for index, place in places.items()}
         return said
 
     async def _ask_for_slots(self) -> None:
@@ -177,7 +176,7 @@ class RedisServers:
             self._asked[server] = None
             link = self.link_to(server)
             try:
-                (answer,) = await link.ask([("CLUSTER", "SLOTS")], self.patience * _HURRY)
+                (answer,) = await link.send([("CLUSTER", "SLOTS")], self.patience * _HURRY).all()
             except (CarrierError, CarrierRefusedError) as error:
                 refusal = refusal or error
                 continue

@@ -38,9 +38,6 @@ NOT_MODIFIED = 304
 _OF_TRANSFER = ("connection", "content-encoding", "content-length", "keep-alive", "transfer-encoding")
 
 
-Locks = WeakValueDictionary[str, Lock]
-
-
 class PageNetwork:
     """The network access of the pages of one run."""
 
@@ -52,7 +49,8 @@ class PageNetwork:
         self.job, self.context = robots.borrowing.job, robots.borrowing.context
         self.cache = HttpCache(BUDGET // SHARE)
         self.canonicaliser = Canonicaliser()
-        self.hosts, self.urls = Locks(), Locks()  # requests to a host, or for the same answer, go one after another
+        # Requests to a host, or for the same answer, go one after another.
+        self.hosts, self.urls = WeakValueDictionary[str, Lock](), WeakValueDictionary[str, Lock]()
 
 
 class SubRequests:

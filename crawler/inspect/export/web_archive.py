@@ -90,16 +90,8 @@ ARCHIVE = "archive.wacz"  # written by a run with the output wacz, in its direct
 _PAGE_TYPES = ("text/html", "application/xhtml+xml")
 
 
-class Indexed(NamedTuple):
-    """The figures of an index."""
-
-    captures: int
-    files: int
-    size: int  # bytes of OUT
-
-
 class Packed(NamedTuple):
-    """The figures of a package."""
+    """The figures of a package, or of an index, which lists no pages."""
 
     pages: int
     captures: int
@@ -183,7 +175,7 @@ def _is_index(stream: BinaryIO) -> bool:
     return _OUR_LINE.match(stream.readline(_LINE_MOST)) is not None
 
 
-def write_index(job: Path, out: Path) -> Indexed:
+def write_index(job: Path, out: Path) -> Packed:
     """Write the CDXJ index of the archive to the file ``out``. Raises ExportError, SourceError, JobError, OSError and
     any of DAMAGE."""
     out, source = free_file(out, job, _is_index), _Source(job, in_package=False)
@@ -196,7 +188,7 @@ def write_index(job: Path, out: Path) -> Indexed:
             for line in _index(files, part):
                 stream.write(line)
                 count += 1
-    return Indexed(count, len(files), out.stat().st_size)
+    return Packed(0, count, len(files), out.stat().st_size)
 
 
 def package_place(job: Path, out: Path) -> Path:

@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+import msgspec
+from msgspec import Struct
+
 from crawler.base.figures import count, counted, probability
 from crawler.job.metrics.attention import attention
-from crawler.job.metrics.events import Events, EventsError, Kind
+from crawler.job.metrics.events import Event, Events, Kind
 from crawler.job.metrics.history import History, HistoryError
 from crawler.job.metrics.outlook import seen_words
 from crawler.job.metrics.sentences import came, kept_fresh, standing, suspicion, trust, working
@@ -18,6 +21,15 @@ _STOPPED = ("stopped", "stopped_by")
 
 class CrawlHistoryError(ValueError):
     """The stored text is not the history of a job."""
+
+
+class _Kept(Struct):
+    """The stored history of a job."""
+
+    history: dict[str, Any]
+    events: list[Event]
+    stopped: dict[str, str | None] = {}
+    pages_parsed: dict[str, int] | None = None
 
 
 class CrawlHistory:
@@ -71,19 +83,13 @@ class CrawlHistory:
 
     def restore(self, content: Mapping[str, Any], now: float) -> None:
         """Restore the history of an earlier run. Raises CrawlHistoryError."""
-        events = Events()
         try:
-            events.restore(content["events"])
-            stopped = {key: content["stopped"][key] for key in _STOPPED} if "stopped" in content else {}
-            if not all(each is None or isinstance(each, str) for each in stopped.values()):
-                raise TypeError("stopped: no text")
-            parsed = content.get("pages_parsed")
-            if parsed is not None and not all(type(each) is int for each in parsed.values()):
-                raise TypeError("pages_parsed: no number")
-            self.figures.restore(content["history"], now)
-        except (AttributeError, KeyError, TypeError, EventsError, HistoryError) as error:
+            kept = msgspec.convert(content, _Kept)
+            self.figures.restore(kept.history, now)
+        except (msgspec.ValidationError, UnicodeEncodeError, HistoryError) as error:
             raise CrawlHistoryError(str(error)) from error
-        self.events, self.stopped, self.parsed = events, stopped, parsed
+        self.events.restore(kept.events)
+        self.stopped, self.parsed = kept.stopped, kept.pages_parsed
 
 
 def _changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[tuple[Kind, str]]:

@@ -7,11 +7,10 @@ the events after a number; numbers increase over the whole life of the job.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable
 from enum import StrEnum
 from typing import Any
 
-import msgspec
 from msgspec import Struct
 from msgspec.structs import asdict
 
@@ -43,10 +42,6 @@ class Event(Struct, frozen=True):
     host: str | None = None
 
 
-class EventsError(ValueError):
-    """The stored data is not a list of events."""
-
-
 class Events:
     """The most recent events of each kind."""
 
@@ -68,12 +63,8 @@ class Events:
         newer = (event for ring in self._kept.values() for event in ring if event.number > number)
         return [asdict(event) for event in sorted(newer, key=lambda event: event.number)]
 
-    def restore(self, written: Sequence[Mapping[str, Any]]) -> None:
-        """Restore what ``after(0)`` returned. Raises EventsError, leaving the state unchanged."""
-        try:
-            events = msgspec.convert(written, list[Event])
-        except (msgspec.ValidationError, UnicodeEncodeError) as error:
-            raise EventsError(f"not a list of events: {error}") from error
+    def restore(self, events: Iterable[Event]) -> None:
+        """Restore what ``after(0)`` returned."""
         for event in events:
             self._kept[event.kind].append(event)
             self.last = max(self.last, event.number)

@@ -8,8 +8,8 @@ The change follows from the record alone, without earlier records:
 
 ``insert`` is a first visit. All four are idempotent. ``docs/how-to/keep-a-copy.md`` has the table.
 
-A cursor is ``1-FILE-END-MARK``: its version, the number of the output file, the offset after the last record read, and
-a hash of that record, to check that the file still holds it there. ``0`` is the beginning.
+A cursor is ``1-0-END-MARK``: its version, the offset after the last record read, and a hash of that record, to check
+that the file still holds it there. ``0`` is the beginning.
 """
 
 from __future__ import annotations
@@ -25,9 +25,8 @@ from crawler.base.faults import UserFault
 from crawler.job.output.record_reader import Record
 from crawler.job.records import Outcome
 
-_FILE = 0  # all records are in one file
 _MARK = 8  # bytes
-_CURSOR = re.compile(r"1-(0|[1-9]\d{0,8})-([1-9]\d{0,18})-([0-9a-f]{16})")
+_CURSOR = re.compile(r"1-0-([1-9]\d{0,18})-([0-9a-f]{16})")
 # Transient statuses: another request may still get the page.
 _PASSING = frozenset({HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_EARLY, HTTPStatus.TOO_MANY_REQUESTS})
 # Rules that are unrelated to the URL: the page may still exist. They are the first word of ``error``.
@@ -77,9 +76,8 @@ class CursorError(UserFault, ValueError):
 
 
 class Cursor(NamedTuple):
-    """A place between two records: the file, the offset after the last record read, and its hash."""
+    """A place between two records: the offset after the last record read, and its hash."""
 
-    file: int
     end: int
     mark: str
 
@@ -91,15 +89,15 @@ class Cursor(NamedTuple):
         found = _CURSOR.fullmatch(text)
         if found is None:
             raise CursorError(f"{text!r} is not a cursor: give the cursor of a record, or 0 for the beginning")
-        return cls(int(found[1]), int(found[2]), found[3])
+        return cls(int(found[1]), found[2])
 
     @classmethod
     def after(cls, line: bytes, end: int) -> Cursor:
         """Return the cursor after a record whose line ends at the offset ``end``."""
-        return cls(_FILE, end, hashlib.blake2b(line, digest_size=_MARK).hexdigest())
+        return cls(end, hashlib.blake2b(line, digest_size=_MARK).hexdigest())
 
     def __str__(self) -> str:
-        return f"1-{self.file}-{self.end}-{self.mark}" if self.end else "0"
+        return f"1-0-{self.end}-{self.mark}" if self.end else "0"
 
     def check(self, durable: int, line_before: Callable[[int], bytes | None]) -> None:
         """Check that the last record read is still in place, in the first ``durable`` bytes. Raises CursorError.
@@ -107,7 +105,7 @@ class Cursor(NamedTuple):
         ``line_before`` returns the line that ends at an offset."""
         if self == BEGINNING:
             return
-        line = None if self.file != _FILE or self.end > durable else line_before(self.end)
+        line = None if self.end > durable else line_before(self.end)
         if line is None or self != Cursor.after(line, self.end):
             raise CursorError(
                 f"the cursor {self} does not belong to this job, or its record was removed by `crawler repair` or by "
@@ -115,7 +113,7 @@ class Cursor(NamedTuple):
             )
 
 
-BEGINNING = Cursor(_FILE, 0, "")
+BEGINNING = Cursor(0, "")
 
 
 def with_change(line: bytes, record: Record, end: int) -> bytes:

@@ -55,7 +55,9 @@ class Note(NamedTuple):
     message: bytes
 
 
-_KINDS: dict[type[LinkBatch | Ack | Note], int] = {LinkBatch: 1, Ack: 2, Note: 3}
+Content = LinkBatch | Ack | Note  # of an entry
+
+_KINDS: dict[type[Content], int] = {LinkBatch: 1, Ack: 2, Note: 3}
 _TYPES = {kind: of for of, kind in _KINDS.items()}
 _encode = msgspec.msgpack.Encoder().encode
 
@@ -66,12 +68,12 @@ class LinkBatchCodec:
     def __init__(self, secret: bytes) -> None:
         self._sealing = blake2b(key=secret, digest_size=_SEAL, person=b"batch").copy
 
-    def encode(self, link_batch: LinkBatch | Ack | Note) -> bytes:
+    def encode(self, link_batch: Content) -> bytes:
         """Encode the bytes for the carrier."""
         body = bytes((_MAGIC, _VERSION, _KINDS[type(link_batch)])) + _encode(link_batch)
         return body + self._seal(body)
 
-    def decode(self, data: bytes) -> LinkBatch | Ack | Note:
+    def decode(self, data: bytes) -> Content:
         """Decode the bytes from the carrier. Raises LinkBatchError."""
         body = data[:-_SEAL]
         if len(body) < _HEAD_SIZE or body[0] != _MAGIC:

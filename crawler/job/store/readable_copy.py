@@ -22,8 +22,15 @@ from rocksdict import Rdict
 
 from crawler.base.disk import make_private_directory
 from crawler.base.kv import Family, Reader
-from crawler.job.store.copies import copy_closed
-from crawler.job.store.rocks import OF_PARTITIONS, Broken, RocksStore, StoreError, as_store_error, database_options
+from crawler.job.store.rocks import (
+    OF_PARTITIONS,
+    Broken,
+    RocksStore,
+    StoreError,
+    as_store_error,
+    copy_closed,
+    database_options,
+)
 from crawler.job.store.wal import log_fault, logs_of, rewrite_log
 
 

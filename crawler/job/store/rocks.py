@@ -8,6 +8,8 @@ durable part of a log is damaged, the store refuses to open, because RocksDB wou
 
 ``write`` holds the GIL: a transaction is one page with a few dozen changes. ``sync`` releases the GIL and is called
 from a thread.
+
+A closed database is copied, and an open one is read through links to its files.
 """
 
 from __future__ import annotations
@@ -43,7 +45,6 @@ from rocksdict import (
 from crawler.base.disk import FULL, RealDisk, failpoint, make_private_directory
 from crawler.base.kv import ON_DEMAND, Batch, Family, Store
 from crawler.base.memory import address_space
-from crawler.job.store.copies import data_files, link_files
 from crawler.job.store.store_budget import EXACT_CACHE, StoreBudget, open_tables
 from crawler.job.store.wal import MARK, log_fault, mark, recycled_record
 
@@ -617,3 +618,32 @@ def _look_up_by_point(options: Options, table: BlockBasedOptions) -> None:
     """Set options for point lookups among a billion rows: filters for whole keys."""
     table.set_bloom_filter(10, False)
     table.set_block_size(4096)
+
+
+_LOCK = "LOCK"
+
+
+def copy_closed(path: Path, to: Path) -> None:
+    """Create the directory ``to``, on the same file system, with the files of the database at ``path``, if it exists.
+
+    Nothing is made durable. Raises OSError."""
+    make_private_directory(to)
+    for source in path.iterdir() if path.is_dir() else ():
+        # Tables are never changed in place, so a hard link is enough.
+        if source.suffix == ".sst":
+            os.link(source, to / source.name)
+        elif source.is_file() and source.name != _LOCK:
+            shutil.copyfile(source, to / source.name)
+
+
+def data_files(path: Path) -> list[str]:
+    """Return the names of a database's own files, which start with a capital or a digit. Raises FileNotFoundError."""
+    return sorted(name for name in os.listdir(path) if name != _LOCK and (name[0].isupper() or name[0].isdecimal()))
+
+
+def link_files(path: Path, links: Path) -> None:
+    """Create the directory ``links`` with a link to each file of the database at ``path``, if it exists."""
+    make_private_directory(links, parents=True)
+    if path.is_dir():
+        for name in data_files(path):
+            (links / name).symlink_to(path.absolute() / name)

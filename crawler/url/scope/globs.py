@@ -2,8 +2,8 @@
 
 ``*`` matches any run of characters. ``{1..50}`` matches a number from 1 to 50: a whole run of decimal digits, with or
 without leading zeros. A glob is split into pieces at its wildcards. The start of a piece determines its end, because a
-range takes as many digits as possible, and a later start never ends earlier. Each piece can therefore be matched at its
-first occurrence, without backtracking.
+range takes as many digits as possible, and a later start never ends earlier. The regular expression of a glob can
+therefore match each piece at its first occurrence only (an atomic group).
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ ANY = "\0"  # stands for anything a wildcard matches; never occurs in a URL
 _DIGITS_MOST = 18  # maximum digits of a bound
 
 _RANGE = re.compile(r"\{([0-9]+)\.\.([0-9]+)\}")
-_digits = re.compile(r"[0-9]++")
 
 Test = Callable[[str], bool]
 
@@ -27,36 +26,32 @@ class GlobError(ValueError):
 
 
 class NumberRange(Struct, frozen=True):
-    """The whole numbers from ``least`` to ``most``."""
+    """A range of whole numbers, as a regular expression."""
 
-    least: int
-    most: int
+    expression: str
 
     @classmethod
     def parse(cls, least: str, most: str) -> NumberRange:
         """Parse the bounds. Raises GlobError."""
         if max(len(least), len(most)) > _DIGITS_MOST:
             raise GlobError(f"a bound of a number range has at most {_DIGITS_MOST} digits")
-        if int(least) > int(most):
+        low, high = int(least), int(most)
+        if low > high:
             raise GlobError(f"the number range {least}..{most} is empty: the smaller number comes first")
-        return cls(int(least), int(most))
+        lengths = range(len(str(low)), len(str(high)) + 1)
+        spans = [_span(str(max(low, 10 ** (n - 1) if n > 1 else 0)), str(min(high, 10**n - 1))) for n in lengths]
+        return cls(rf"(?<![0-9])0*(?:{'|'.join(spans)})(?![0-9])")
 
-    def holds(self, digits: str) -> bool:
-        """Return True if a run of digits is in the range."""
-        digits = digits.lstrip("0") or "0"
-        return len(digits) <= _DIGITS_MOST and self.least <= int(digits) <= self.most
 
-    def end(self, text: str, at: int) -> int:
-        """Return where the number that starts at a position ends; -1 if there is none in the range."""
-        found = _digits.match(text, at)
-        if found is None or (at and text[at - 1].isdecimal()) or not self.holds(found[0]):
-            return -1
-        return found.end()
-
-    def start(self, text: str, end: int) -> int:
-        """Return where the number that ends at a position starts; -1 if there is none in the range."""
-        at = len(text[:end].rstrip("0123456789"))
-        return at if self.end(text, at) == end else -1
+def _span(low: str, high: str) -> str:
+    """Return an expression for the numbers from ``low`` to ``high``, which have as many digits."""
+    more = len(low) - 1
+    if not low.strip("0") and not high.strip("9"):
+        return f"[0-9]{{{more + 1}}}"
+    if low[0] == high[0]:
+        return low[0] + _span(low[1:], high[1:])
+    first, last = low[0] + _span(low[1:], "9" * more), high[0] + _span("0" * more, high[1:])
+    return f"(?:{first}|{last}|(?![{low[0]}{high[0]}])[{low[0]}-{high[0]}][0-9]{{{more}}})"
 
 
 Piece = tuple[str | NumberRange, ...]  # without wildcards; strings stand for themselves
@@ -78,23 +73,14 @@ def test_of(pieces: list[Piece]) -> Test:
             return lambda text: text.endswith(end)
         case [(), (str(inner),), ()]:
             return lambda text: inner in text
-        case _:
-            return lambda text: matches(pieces, text)
+    first, *others = ("".join(map(_expression, piece)) for piece in pieces)
+    rest = "".join(f"(?>.*?{piece})" for piece in others[:-1]) + f".*{others[-1]}" if others else ""
+    match = re.compile(first + rest, re.DOTALL).fullmatch
+    return lambda text: match(text) is not None
 
 
-def matches(pieces: list[Piece], text: str) -> bool:
-    """Return True if the whole text matches."""
-    at = _end(pieces[0], text, 0)
-    if len(pieces) == 1:
-        return at == len(text)
-    end = _start(pieces[-1], text)
-    if not 0 <= at <= end:
-        return False
-    for piece in pieces[1:-1]:
-        at = _find(piece, text, at, end)
-        if at < 0:
-            return False
-    return True
+def _expression(part: str | NumberRange) -> str:
+    return re.escape(part) if isinstance(part, str) else part.expression
 
 
 def sample(pieces: list[Piece]) -> str:
@@ -131,47 +117,3 @@ def _piece(text: str) -> Piece:
         at = found.end()
     parts += [text[at:]] if at < len(text) else []
     return tuple(parts)
-
-
-def _end(piece: Piece, text: str, at: int) -> int:
-    """Return where the piece that starts at a position ends; -1 if it does not match there."""
-    for part in piece:
-        if isinstance(part, NumberRange):
-            at = part.end(text, at)
-        else:
-            at = at + len(part) if text.startswith(part, at) else -1
-        if at < 0:
-            return -1
-    return at
-
-
-def _start(piece: Piece, text: str) -> int:
-    """Return where the piece that ends with the text starts; -1 if it does not match there."""
-    at = len(text)
-    for part in reversed(piece):
-        if isinstance(part, NumberRange):
-            at = part.start(text, at)
-        else:
-            at = at - len(part) if text.endswith(part, 0, at) else -1
-        if at < 0:
-            return -1
-    return at
-
-
-def _find(piece: Piece, text: str, at: int, end: int) -> int:
-    """Return the end of the first occurrence in a part of the text; -1 if there is none."""
-    if not piece:
-        return at
-    first = piece[0]
-    if isinstance(first, NumberRange):
-        for found in _digits.finditer(text, at, end):
-            after = _end(piece, text, found.start())
-            if 0 <= after <= end:
-                return after
-        return -1
-    while (at := text.find(first, at, end)) >= 0:
-        after = _end(piece, text, at)
-        if 0 <= after <= end:
-            return after
-        at += 1
-    return -1

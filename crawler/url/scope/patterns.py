@@ -147,8 +147,8 @@ def _condition(found: re.Match[str]) -> _Condition:
         raise PatternError(f"{found[0]}: put each parameter in its own braces, as in {{?a}}{{?b=1}}")
     numbers = _NUMBERS.fullmatch(value)
     if numbers is not None:
-        among = NumberRange.parse(numbers[1], numbers[2])
-        test: Test | None = lambda text: text.isdecimal() and among.holds(text)  # noqa: E731
+        among = re.compile(NumberRange.parse(numbers[1], numbers[2]).expression).fullmatch
+        test: Test | None = lambda text: among(text) is not None  # noqa: E731
     else:
         test = globs.test_of(globs.parse(value)) if found["equals"] else None
     return _Condition(globs.test_of(globs.parse(key)), test)

@@ -67,11 +67,7 @@ class Connection(Pipe):
         """Connect as soon as the process listens."""
         self, ready = cls(), asyncio.Event()
         self._carrying = asyncio.create_task(self._carry(path, is_over, ready))
-        try:
-            await ready.wait()
-        except asyncio.CancelledError:
-            self.close()
-            raise
+        await ready.wait()
         if self.gone.done():
             raise BrowserGone
         return self
@@ -170,9 +166,8 @@ class LightpandaTab(Tab):
             if self._took.requests >= self._budget.requests:
                 return Refused(Refusal.BUDGET, url)
             self._took.requests += 1
-            request = replace(
-                request, url=url, cookies="" if origin_of(url) != origin_of(request.url) else request.cookies
-            )
+            cookies = request.cookies if origin_of(url) == origin_of(request.url) else ""
+            request = replace(request, url=url, cookies=cookies)
             if answer.status not in (307, 308):
                 request = replace(request, method="GET", body=None)
 

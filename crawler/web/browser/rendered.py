@@ -38,7 +38,7 @@ class Refusal(StrEnum):
 
 
 NEEDED = (Kind.DOCUMENT, Kind.SCRIPT, Kind.DATA)  # needed to find links and text
-_MISSED = (Refusal.ROBOTS, Refusal.BUDGET, Refusal.PARTITION, Refusal.HELD)
+_MISSED = (Refusal.ROBOTS, Refusal.BUDGET, Refusal.PARTITION)
 
 
 class SubRequest(Struct, frozen=True):
@@ -117,11 +117,8 @@ class Rendered(Struct, frozen=True):
     def partly(self) -> bool:
         """True if the page was cut, or if a script, data or a frame is missing that may be available at another time or
         to another crawler."""
-        return (
-            self.cut is not None
-            or self.failed
-            or any(each.why in _MISSED and each.kind in NEEDED for each in self.refused)
-        )
+        missed = any(each.why in _MISSED and each.kind in NEEDED for each in self.refused)
+        return missed or self.waits or self.cut is not None
 
 
 class NotRendered(Struct, frozen=True):

@@ -84,10 +84,8 @@ def _faults_of_key(name: str, jwk: Mapping[str, Any], signed: list[_Signed], now
     if signed and not own:
         yield f"key {name}: the directory is not signed with it"
     for given, signature, text in own:
-        if given.get("tag") != OF_DIRECTORY:
-            yield f"key {name}: its signature lacks the tag {OF_DIRECTORY}"
-        elif not text:
-            yield f'key {name}: its signature must cover "@authority";req and nothing else'
+        if given.get("tag") != OF_DIRECTORY or not text:
+            yield f'key {name}: its signature must cover only "@authority";req, and have the tag {OF_DIRECTORY}'
         elif not given.get("expires", "").isdigit() or int(given["expires"]) <= now:
             yield f"key {name}: its signature has expired"
         elif not verifies(x, text, signature):

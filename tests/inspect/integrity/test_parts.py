@@ -23,7 +23,7 @@ from crawler.frontier.request_outcome import RequestOutcome
 from crawler.inspect.integrity.finding import Change, Done, Kind, Severity
 from crawler.inspect.integrity.repairer import find_all, repair_job
 from crawler.inspect.record_stream import Tail
-from crawler.job.checkpoint.renewal import Renewal
+from crawler.job.checkpoint.generations import Renewal
 from crawler.job.checkpointer import drive
 from crawler.job.directory import JobError
 from crawler.job.found import Found

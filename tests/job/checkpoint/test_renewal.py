@@ -7,8 +7,15 @@ from pathlib import Path
 import pytest
 
 from crawler.base.disk import RealDisk
-from crawler.job.checkpoint.generations import Generations, Manifest, SegmentFile
-from crawler.job.checkpoint.renewal import BYTES_PER_KEY, FEW_BYTES, MOST_KEYS, must_store
+from crawler.job.checkpoint.generations import (
+    BYTES_PER_KEY,
+    FEW_BYTES,
+    MOST_KEYS,
+    Generations,
+    Manifest,
+    SegmentFile,
+    must_store,
+)
 from crawler.seen.filters import Part, SeenSnapshot, Segment
 
 NOW = 1_700_000_000.0

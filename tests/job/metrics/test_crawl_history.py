@@ -62,7 +62,7 @@ def test_a_course_taken_up_again_goes_on() -> None:
         {"events": [{"number": 1}]},
         {"history": {}},
         {"history": 3},
-        {"stopped": {}},
+        {"stopped": 3},
         {"pages_parsed": 3},
         {"pages_parsed": {"tokens": "many"}},
     ],

@@ -98,8 +98,6 @@ def test_a_cursor_is_read_back_and_belongs_where_its_record_ends(tmp_path: Path)
         for moved in (cursor.end - 1, cursor.end + 1):
             with pytest.raises(CursorError):
                 check(cursor._replace(end=moved))
-        with pytest.raises(CursorError):
-            check(cursor._replace(file=1))
     other = [LINES[0], LINES[1].replace(b"200", b"404"), LINES[2]]
     path.write_bytes(b"".join(other))
     check(cursors(LINES)[0])

@@ -77,9 +77,9 @@ class Failed(Struct, frozen=True):
 
 
 class Budget(Struct, frozen=True):
-    """The limits of one page: beyond them, its requests are refused and it is used as it is.
+    """The limits of one page. Beyond them, its further requests are refused, and its document is used as it is.
 
-    ``seconds`` do not count while the page waits for an answer."""
+    ``seconds`` does not include the time in which the page waits for an answer."""
 
     requests: int = 50
     bytes: int = 32 * 2**20

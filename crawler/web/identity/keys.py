@@ -57,8 +57,8 @@ class Key:
 
 
 def new_key(now: float, valid: Sequence[Key]) -> Key:
-    """Make a key for a year. If others are ``valid``, its period starts in a day: until then servers may use a copy of
-    the directory that does not list it."""
+    """Make a key that is valid for a year. If other keys are ``valid``, its period starts in a day, because until then
+    servers may use a copy of the directory that does not list it."""
     begins = int(now) + (DAY if valid else 0)
     return Key(entropy.random_bytes(SIZE), begins, begins + LIFETIME)
 

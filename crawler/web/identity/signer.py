@@ -25,7 +25,7 @@ _NAMING = frozenset((*REFUSALS, 429))  # statuses that require signatures if the
 _NAMES = ("web-bot-auth", "web bot auth", "signature-agent", "signature-input", "http message signature")
 _HEADERS = ("WWW-Authenticate", "Vary", "Link")
 _LOOKED_AT = 64 * 1024  # bytes of a body that are searched
-_HOSTS = 10_000  # number of hosts; beyond, all are forgotten, and known again from the hosts' stored state
+_HOSTS = 10_000  # maximum hosts; beyond it, all are forgotten, and restored from the hosts' stored state
 
 log = logging.getLogger("crawler")
 

@@ -83,8 +83,8 @@ def is_cheap(body: bytes) -> bool:
 def extract_links(body: bytes, charset: str | None, settings: LinkSettings) -> PageLinks:
     """Return the outlinks of an HTML page; ``charset`` is the label in its Content-Type header.
 
-    It accepts any bytes. Hrefs that lead to the page itself (empty, or only a fragment) are omitted, unless a ``base``
-    gives them another meaning."""
+    The page may be any bytes. Hrefs that lead to the page itself (empty, or only a fragment) are omitted, unless a
+    ``base`` gives them another meaning."""
     return _read(body, charset, settings, lambda html: (bytes(html),))
 
 

@@ -15,8 +15,8 @@ RSL = "application/rsl+xml"
 
 SPACE = " \t\n\f\r"
 _RELATIONS = {"canonical": "canonical", "next": "next", "prev": "next", "previous": "next", "alternate": "alternate"}
-# Resources that a browser loads to show the page: with one of these, `alternate` means another style or icon, not
-# another page.
+# Relations of resources that a browser loads to show the page. With one of these, `alternate` means another style or
+# icon, not another page.
 RESOURCES = frozenset(
     (
         "stylesheet",

@@ -75,7 +75,7 @@ _PROLOG = (
 _DECLARATION = re.compile(rb"\A(?:\xef\xbb\xbf)*+(?:\s*+<\?xml\s[^>]*+>)?")
 _ROOT = re.compile(_PROLOG + rb"(?:urlset|sitemapindex)(?=[\s/>[])", re.I)
 _FEED = re.compile(_PROLOG + rb"(?:rss|rdf|feed)(?=[\s/>[])", re.I)
-# The first element of a page or of a sitemap tells which of them it is.
+# The first element shows whether a document is a page or a sitemap.
 _LOOSE = re.compile(
     rb"<(?:[\w.-]++:)?(?:(?:html|head|body)|(urlset|sitemapindex|url|sitemap|loc|rss|rdf|feed))(?=[\s/>])", re.I
 )
@@ -240,7 +240,7 @@ class Sitemap:
                     odd += self._line(line[:longest])
                     if len(self._found.listed) == _GROUP_MOST:
                         yield self._found.take()
-                yield self._found.take()  # even if empty: the caller has its turn
+                yield self._found.take()  # even if empty, so that the caller gets a turn
             odd += self._line(rest)
         except (_Odd, zlib.error) as error:
             self._ended = _Ended(str(error), getattr(error, "limit", None))
@@ -517,7 +517,7 @@ def _decompressed(body: bytes) -> Iterator[bytes]:
             if stream.eof:  # a file may have several members
                 stream, members = zlib.decompressobj(_GZIP_BITS), members + 1
                 if members > _MEMBERS_MOST:
-                    raise _Odd(f"more than {_MEMBERS_MOST} members of gzip")
+                    raise _Odd(f"more than {_MEMBERS_MOST} gzip members")
             yield stream.decompress(data, _PIECE)
             data = stream.unused_data.lstrip(b"\0") if stream.eof else stream.unconsumed_tail  # some files are padded
     while piece := stream.decompress(b"", _PIECE):

@@ -48,8 +48,8 @@ def distinct_links(texts: Iterable[str]) -> tuple[list[str], list[bytes]]:
     iteration per link.
 
     A fragment starts at the first ``#``, whatever state the parser is in. Cutting it before the parser trims the text
-    may leave a space or control at the end, where the parser would trim it; the ``#`` must then be put back. Only in
-    this case does a link end in one.
+    may leave a space or control at the end, where the parser would trim it; the ``#`` must then be put back. No other
+    link ends in a space or control.
     """
     several = list(texts)
     links = list(dict.fromkeys(map(itemgetter(0), map(str.partition, several, repeat("#")))))

@@ -6,7 +6,7 @@ the same answer: keys added by the first copy are not reported as seen. A reques
 changes nothing.
 
 A shard also stores the keys that it reported as new to a producer, until the producer's next request confirms that it
-has written them: if it dies, the next session of the same name gets these keys (its *claims*).
+has written them: if the producer dies, the next session of the same name gets these keys (its *claims*).
 """
 
 from __future__ import annotations

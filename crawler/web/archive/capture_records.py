@@ -75,7 +75,7 @@ def records(
 
 def conversion(url: str, at: int, answer: bytes, random: bytes, html: bytes, most: int) -> bytes:
     """Return the record of the document that a browser rendered from a response. ``answer`` has the random bytes of the
-    response's id, ``random`` those for the new one. At most ``most`` bytes of ``html`` are stored."""
+    response's id, ``random`` those for the id of the new record. At most ``most`` bytes of ``html`` are stored."""
     fields = (
         f"WARC-Record-ID: {record_id(random[:ID_BYTES])}\r\nWARC-Target-URI: {one_line(url)}\r\n"
         f"WARC-Date: {date_label(at)}\r\nWARC-Refers-To: {record_id(answer[:ID_BYTES])}\r\n"

@@ -10,9 +10,9 @@
 A preflight asks whether a request may be made (CORS). If the request is allowed, the preflight is answered here; it is
 never sent.
 
-Most headers are forwarded: headers set by a script belong to the request, and servers require them. Not forwarded
-are the browser's headers about itself (the crawler sends its own name), cookies (the crawler sends its own), and
-headers for caching and ranges (the crawler caches whole responses).
+Most headers are forwarded: headers set by a script belong to the request, and servers require them. The others are not:
+the browser's headers about itself (the crawler sends its own name), cookies (the crawler sends its own), and headers
+for caching and ranges (the crawler caches whole responses).
 """
 
 from __future__ import annotations

@@ -123,7 +123,7 @@ class Rendered(Struct, frozen=True):
 
 class NotRendered(Struct, frozen=True):
     """The page could not be rendered: the tab crashed or hung, or there is no engine. ``died``: the browser or the tab
-    ended, which may be the fault of another page."""
+    ended, perhaps because of another page."""
 
     error: str
     engine: str = ""

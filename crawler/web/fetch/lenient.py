@@ -223,7 +223,7 @@ class LenientHandler(ResponseHandler):
             self.data_received(early)
 
     def has_ended(self) -> bool:
-        """Return whether this idle connection has unread input, such as its end. A request sent now would be lost, or
+        """Return whether this idle connection has ended, or has unread input. A request sent now would be lost, or
         get an answer that belongs to no request."""
         return self.transport is None or bool(self._incoming.poll(0))
 

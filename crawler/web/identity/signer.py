@@ -1,8 +1,9 @@
 """Decides which requests are signed, and signs them.
 
 A host gets unsigned requests until it requires signatures: with ``Accept-Signature``, or with a refusal that names
-them. This is remembered for the host and port, also in the host's stored state. If a request was refused because it
-lacks a signature, the crawl repeats it. Each request is signed separately, in the step that sends it.
+them. The signer remembers this for the host and port, and the crawl in the host's stored state. If a request was
+refused because it lacks a signature, the crawl repeats it. Each request is signed separately, in the step that sends
+it.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Sitemaps: a site's lists of its own URLs, in XML (https://www.sitemaps.org/protocol.html), compressed or not.
 
-A sitemap lists pages, a sitemap index lists sitemaps; both name each in a ``loc``. The protocol has two more forms: a
-text with one URL on each line, and feeds (RSS 2.0 and 1.0, Atom), in which the ``link`` of each item counts. Texts and
-feeds are common, so they are read as sitemaps only if the site declares them as such.
+A sitemap lists pages, a sitemap index lists sitemaps; in both, each URL is in a ``loc``. The protocol has two more
+forms: a text with one URL on each line, and feeds (RSS 2.0 and 1.0, Atom), in which the ``link`` of each item counts.
+Texts and feeds are common, so they are read as sitemaps only if the site declares them as such.
 
 The encoding is determined as in browsers, among all of the Encoding Standard, and invalid bytes are replaced. The
 parser only sees UTF-8.
@@ -11,10 +11,10 @@ A sitemap is read in pieces: each piece is decompressed, parsed and dropped. A h
 
 An XML parser reads it first. Many sitemaps are not quite XML: at the first fault a tolerant reader takes over. It reads
 the document again from the start, as tags and text, and skips the URLs that were already found. Both readers call the
-same methods, which check the names of elements and not their depth. The fault is kept.
+same methods, which check the names of elements and not their depth. The fault is still recorded.
 
-Reading stops at the declaration of an entity or of attributes, which could expand a small document, at more bytes than
-the protocol allows, and, in the tolerant reader too, at markup without end. The URLs read before still count. External
+Reading stops at the declaration of an entity or of attributes, which could expand a small document; at more bytes than
+the protocol allows; and at markup without end, even in the tolerant reader. The URLs read before still count. External
 references of a document type are never fetched.
 """
 

@@ -19,7 +19,7 @@ import numpy.typing as npt
 from crawler.base import entropy
 
 PAGE = 4096
-PAGES = 256  # 1 MiB
+PAGES = 256  # maximum pages to read: 1 MiB
 
 
 class Sampling:

@@ -40,7 +40,7 @@ ROUNDS = (
     500,
     500,
 )  # ... and afterwards; the last ones are for pages that load more when scrolled to the end
-FRAME = 16  # milliseconds
+FRAME = 16  # milliseconds of one frame
 ANIMATED = 100  # playback rate of animations, because frames are drawn in real time
 FRAMES_MOST = 40  # maximum number of frames to wait for
 OPEN_WAIT = 5.0  # minimum seconds for opening a page
@@ -105,7 +105,7 @@ class Tab:
         self._pipe, self._context, self._ask, self._budget = pipe, context, ask, budget
         self._page: Answer | None = answer  # until the browser has requested it
         self._session = ""
-        self._sessions: dict[str, str] = {}  # types by session
+        self._sessions: dict[str, str] = {}  # types of targets, by session
         self._wake = asyncio.Event()  # set at events that may let the page continue
         self._expired = False
         self._fault: BaseException | None = None

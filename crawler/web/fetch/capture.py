@@ -87,7 +87,7 @@ class Capture:
         self.size += len(chunk)
 
     def is_body(self, body: bytes) -> None:
-        """If all of ``body`` was captured, keep it instead of the captured chunks, so that it is in memory only once."""
+        """If all of ``body`` was captured, keep it instead of the chunks, so that it is in memory only once."""
         if len(body) == self.size:
             self._chunks = [body]
 

@@ -12,7 +12,7 @@ from crawler.web.fetch.body_memory import Waits
 
 Stalled = Callable[[float], float]
 
-IDLE_MOST = 20.0  # seconds without a byte
+IDLE_MOST = 20.0  # maximum seconds without a byte
 SLACK = 0.05  # seconds by which a limit may be exceeded, if another was just checked
 _CLOCK = 1e-6  # seconds by which timers may fire early
 

@@ -66,7 +66,7 @@ class Sessions:
         self._most = most
         self._most_bytes = most_bytes
         self._servers: OrderedDict[Hashable, _Server] = OrderedDict()  # least recently used first
-        self.size = 0  # bytes, estimated
+        self.size = 0  # estimated bytes of all sessions
 
     def __len__(self) -> int:
         """Return the number of sessions."""

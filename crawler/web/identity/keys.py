@@ -22,9 +22,9 @@ from crawler.base.settings.load import SettingsError
 
 SIZE = 32  # bytes of a seed, and of a public key
 DAY = 86_400
-LIFETIME = 365 * DAY  # seconds
+LIFETIME = 365 * DAY  # seconds for which a new key is valid
 ALWAYS = 2**53  # the end of a key without ``exp``
-_FILE_MOST = 2**20  # bytes
+_FILE_MOST = 2**20  # bytes read of a key file
 _OTHERS = stat.S_IRWXG | stat.S_IRWXO
 
 

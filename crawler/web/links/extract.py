@@ -28,7 +28,7 @@ from crawler.web.links.refresh import Refresh, parse_refresh
 CHEAP_BYTES = 16 * 1024  # bytes; attributes of one tag are compared with each other, which takes 30 ms for 16 KB
 CHEAP_PRODUCT = 2**20  # bytes times start tags; the worst tree takes 40 ms and 45 MB
 RAW_LENGTHS = 8  # limit of an href as written, as a multiple of the longest URL: the parser removes dots and spaces
-METAS_MOST = 64  # number per page
+METAS_MOST = 64  # maximum meta elements of a page
 META_CHARACTERS_MOST = 1_024  # characters of a content attribute
 TITLES_MOST = 16  # titles of a page that are checked, because drawings may have titles too
 

@@ -9,8 +9,8 @@ from crawler.base.settings.parts import LinkSettings
 from crawler.web.links.refresh import parse_refresh
 
 LINKS_MOST = 100  # maximum links of one answer
-_VALUES = 16  # headers that are read
-_CHARACTERS = 16_384  # characters of each header
+_VALUES = 16  # maximum headers that are read
+_CHARACTERS = 16_384  # characters read of each header
 RSL = "application/rsl+xml"
 
 SPACE = " \t\n\f\r"

@@ -348,7 +348,7 @@ class _Items:
         self.is_index = False
         self.silent = 0  # bytes passed to the parser since its last callback
         self._list = listed
-        self._longest = longest  # characters of a URL
+        self._longest = longest  # maximum characters of a URL
         self._form: _Form | None = None  # known with the first element of a form
         self._open: list[str] = []  # nested elements; in tolerant mode, those since the last item started
         self._item = 0  # number of open elements up to an item; 0 outside

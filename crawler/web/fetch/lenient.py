@@ -540,8 +540,8 @@ def _room(payload: StreamReader) -> float:
 
 
 def _is_one_answer(data: bytes) -> bool:
-    """Return whether the data is the head of one answer with a stated length and no more than its body. Then it has no
-    chunks, which are read piece by piece."""
+    """Return whether the data is the head of one answer with a stated length and no more than its body. Such an answer
+    has no chunks, which must be read piece by piece."""
     end = data.find(b"\r\n\r\n", 0, PIECE)
     if end < 0 or not data.startswith(b"HTTP/1.1 200 "):
         return False

@@ -1,8 +1,8 @@
 """The robots.txt of each host, stored for as long as it may be used and parsed when it is needed.
 
 A stored record (``_Record``) has the last answer, and the last good copy if that answer did not state the rules, or
-lacks its end. A copy is good if the host stated its rules, or that it has none. If the last answer stated no rules,
-those of the copy count; if it lacks its end, a URL is allowed only if both allow it.
+lacks its end. A copy is good if it states the host's rules, or shows that the host has none. If the last answer stated
+no rules, those of the copy count; if it lacks its end, a URL is allowed only if both allow it.
 """
 
 from __future__ import annotations

@@ -40,7 +40,7 @@ class RobotsResult(Struct, frozen=True):
 
     The body of a response has at most ``MAX_BYTES``. Its status is 3xx if there were more than five redirects in a row
     or one had no valid target. After a failure the host counts as unreachable (RFC 9309, 2.3.1.4). ``seconds`` and
-    ``received`` are totals of all requests to the host itself. ``address`` is the URL that gave the answer.
+    ``received`` are totals of all requests to the host itself. ``address`` is the URL that answered.
     ``exchanged``: all captured exchanges, the redirects first."""
 
     last: Followed

@@ -50,9 +50,9 @@ class PageLinks(Struct, frozen=True):
     ``embedded`` are the embedded resources, if they are wanted, in the same form and without any of ``hrefs``.
     ``too_long`` counts the links that are certainly longer than ``LinkSettings.max_url_length``. ``cut`` is the reason
     why only part of the page was read, if so. ``described`` has the texts and attributes of its links if they are
-    wanted (``DescribedLinks``); ``unfollowed`` then has the links that robots should not follow, if that is respected.
-    ``about`` is its metadata. ``refresh``: the target of its redirect, if such links are followed. ``license``: its
-    terms of use in RSL, as written."""
+    wanted (``DescribedLinks``); ``unfollowed`` then has the links that robots should not follow, if the crawl respects
+    that. ``about`` is its metadata. ``refresh``: the target of its redirect, if such links are followed. ``license``:
+    the URL of its terms of use in RSL, as written."""
 
     base: str | None
     hrefs: list[str]

@@ -64,7 +64,7 @@ def header_links(links: Sequence[str], refresh: str | None, settings: LinkSettin
 
 
 def license_in(links: Sequence[str]) -> str | None:
-    """Return the first terms of use, in RSL, in the values of ``Link``, as written."""
+    """Return the URL of the first RSL terms of use in the values of ``Link``, as written."""
     for value in links[:_VALUES]:
         for link in re.finditer(_LINK, value[:_CHARACTERS]) if RSL in value.lower() else ():
             given = _given(link["parameters"])

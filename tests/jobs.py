@@ -6,9 +6,11 @@ import asyncio
 import contextlib
 import io
 import json
+import os
 import re
 import shutil
 import signal
+import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -135,9 +137,16 @@ def repair(job: Path) -> Verified:
 
 def _here(command: str, job: Path) -> Verified:
     out, err = io.StringIO(), io.StringIO()
-    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-        code = main([command, str(job), "--json"])
-    said = json.loads(out.getvalue())
+    with tempfile.TemporaryFile("w+") as error, contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        before = os.dup(1)
+        os.dup2(error.fileno(), 1)  # an error is written to the descriptor
+        try:
+            code = main([command, str(job), "--json"])
+        finally:
+            os.dup2(before, 1)
+            os.close(before)
+        error.seek(0)
+        said = json.loads(out.getvalue() or error.read())
     assert err.getvalue().endswith(f"crawler: error: {said['error']}\n" if "error" in said else ""), "the same line"
     return Verified(code, {} if code == 2 else said, err.getvalue())
 

@@ -44,6 +44,7 @@ def pretend() -> None:
     for module, names in ONLY_LINUX.items():
         for name in names:
             vars(module).pop(name, None)
+    vars(os)["process_cpu_count"] = os.cpu_count  # from Python 3.13 on, where the system has no sched_getaffinity
     sys.platform = "darwin"
     proxies = types.ModuleType("_scproxy")  # of macOS: urllib asks it for the system's proxies
     vars(proxies).update(_get_proxy_settings=dict, _get_proxies=dict)

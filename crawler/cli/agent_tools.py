@@ -191,8 +191,8 @@ class Crawl(Tool):
 
     seeds: Annotated[list[str], Meta(min_length=1, max_length=MOST_SEEDS, description="URLs to start from.")]
     name: Annotated[str, Meta(description="Name for the crawl (default: the host of the first seed).")] | None = None
-    max_pages: Annotated[int, Meta(ge=1, description=f"Pages of the crawl in all ({PAGES}).")] | None = None
-    max_time: Annotated[float, Meta(gt=0, description=f"Seconds of this run ({TIME:g}).")] | None = None
+    max_pages: Annotated[int, Meta(ge=1, description=f"Page limit of the crawl (default: {PAGES}).")] | None = None
+    max_time: Annotated[float, Meta(gt=0, description=f"Time limit of this run in seconds ({TIME:g}).")] | None = None
     max_depth: Annotated[Depth, Meta(ge=0, description="Links to follow from a seed (default: any).")] | None = None
     wait: Wait = 30
 

@@ -31,9 +31,9 @@ from crawler.web.extract.text_pool import missing_library
 def add_options(parser: argparse.ArgumentParser) -> None:
     parser.description = (
         "Extract text, Markdown and structured data again from the bodies or the web archive that a job keeps, without "
-        "any request. This covers pages whose rows are missing, have an error, or came from another extractor "
-        "or version; or the pages that you name. A page's new row replaces the old one. The job must be "
-        "stopped. After an interruption, run the same command again."
+        "sending requests. Without URLs, this covers the pages whose rows are missing, contain an error, or came from "
+        "another extractor or version. A page's new row replaces the old one. The job must be stopped. After an "
+        "interruption, run the same command again."
     )
     parser.add_argument("job", type=Path, metavar="DIR", help="the job, or a partitioned crawl")
     parser.add_argument("urls", nargs="*", metavar="URL", help="pages to extract again in any case")

@@ -25,7 +25,7 @@ from crawler.job.directory import JobError, holds_job
 from crawler.job.identity import check_partition, check_shape, shaping_of
 from crawler.job.partition.placement import suffixes
 
-_PARTITIONS_OF_WORKER = 4  # so that a crawl can grow to four times the workers before it must be split
+_PARTITIONS_OF_WORKER = 2  # so that a crawl can grow to twice the workers before it must be split
 _USUAL_NAME = "crawl"
 
 

@@ -15,7 +15,7 @@ from crawler.job.checkpoint.envelope import EnvelopeError
 from crawler.job.found import Found
 from crawler.job.inbox import Answer, Inbox, UrlBatch
 from crawler.job.job import Job
-from crawler.job.requeue import Reclassing
+from crawler.job.requeue import Reclassing, forget, forget_others
 from crawler.url.urls.canonicaliser import Canonical
 
 log = logging.getLogger("crawler")
@@ -144,8 +144,7 @@ class Injector:
         if not self._tidied:
             self._tidied = True
             await self._job.room()
-            self._job.change_hosts(partial(self._job.returning.forget_others, waiting))
-            self._job.change_hosts(partial(self._reclassing.forget_others, waiting))
+            self._job.change_hosts(partial(forget_others, self._job.store, waiting))
         for name in waiting:
             url_batch = None if f"{name}.urls" in self._left else self._read(name)
             if url_batch is None:
@@ -168,8 +167,7 @@ class Injector:
                 return
             if url_batch.again or url_batch.pattern is not None:
                 await job.room()
-                job.change_hosts(partial(job.returning.forget, url_batch.name))
-                job.change_hosts(partial(self._reclassing.forget, url_batch.name))
+                job.change_hosts(partial(forget, url_batch.name))
         finally:
             self._closing = []
 

@@ -309,7 +309,10 @@ def stored_host(value: bytes) -> StoredHost:
 
 def decode_host(name: str, value: bytes) -> Host:
     """Decode a stored host, with nothing in flight; raises HostRecordError."""
-    politeness, tally, size, retry_size, cursor, has_revisits, failures = stored_host(value)
+    try:
+        politeness, tally, size, retry_size, cursor, has_revisits, failures = stored_host(value)
+    except HostRecordError as error:
+        raise HostRecordError(f"host {name}: {error}") from error
     crawl_delay, times = politeness.crawl_delay or 0.0, (politeness.next_time, politeness.last_request)
     numbers = (*times, politeness.robots_until, crawl_delay, politeness.latency or 0.0, tally.seconds, tally.opic_score)
     # NaN would break the order of the heap.

@@ -41,7 +41,7 @@ _DOUBT = 2.0  # wrong signals assumed in the prior
 _MOST = 0.95  # highest excess
 _PREFIX = b"signals/"
 _VERSION = 2
-_LARGEST = 700.0  # largest exponent of a float
+_LARGEST = 700.0  # largest argument of ``expm1`` whose result fits into a float
 
 
 class Stated(NamedTuple):

@@ -54,7 +54,7 @@ def change_lease(lease: Stateful, event: int) -> int:
     before = lease.state
     lease.state = after = LEASE[event][before]
     if after == NO:
-        raise RuntimeError(f"event {event} of a lease in state {before}")
+        raise RuntimeError(f"event {event} is not allowed for a lease in state {before}")
     return before
 
 

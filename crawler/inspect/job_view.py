@@ -45,7 +45,9 @@ class Records(Iterable[dict[str, Any]]):
         return arrow.Table.from_batches(record_batches(_COLUMNS, rows), arrow_schema(_COLUMNS))
 
     def to_pandas(self) -> Any:
-        """The same as a ``pandas.DataFrame``. Raises ImportError if pandas or pyarrow is not installed."""
+        """Like ``to_arrow``, but returns a ``pandas.DataFrame``.
+
+        Raises ImportError if pandas or pyarrow is not installed."""
         _needed("pandas")
         return self.to_arrow().to_pandas()
 

@@ -83,12 +83,12 @@ class Tail:
         return self._at
 
     def knows_end(self) -> bool:
-        """True if it is known how far records are final; a new run knows it after its first sync."""
+        """True if it is known which records are final; in a new run this is known after the first sync."""
         return self.end() is not None
 
     def last(self, count: int) -> list[bytes] | None:
-        """Return the last ``count`` records, in order; ``more`` continues after them. Returns None if it is not known
-        yet how far records are final: a new run knows it after its first sync."""
+        """Return the last ``count`` records, in order; ``more`` continues after them. Returns None if it is not yet
+        known which records are final; in a new run this is known after the first sync."""
         end = self.end()
         if end is None:
             return None

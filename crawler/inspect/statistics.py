@@ -116,7 +116,8 @@ def assemble(
     now: float,
     ahead: SeenAhead,
 ) -> dict[str, Any]:
-    """Return the dictionary at ``now`` (seconds since 1970). Without a ``run``, the figures of a run are None.
+    """Return the statistics as of ``now`` (seconds since 1970). If ``run`` is None, so are the figures that only a
+    running crawl has.
     ``ahead`` is the forecast for the seen-set."""
     counters, in_flight, recent = job.counters, 0, None
     pace, shown = None, dict[str, Any]()

@@ -40,7 +40,7 @@ from crawler.job.output import lines_of
 from crawler.job.output.finished import Choice, select
 from crawler.job.platform import Platform
 from crawler.job.records import Outcome, PageRecord, count_outside
-from crawler.job.requeue import Reclassing
+from crawler.job.requeue import Reclassing, forget
 from crawler.job.run_settings import write_run
 from crawler.job.verdict import Draft, Throttled
 from crawler.url.scope.boundary import Boundary, Outside
@@ -206,11 +206,11 @@ class DurableFrontier:
         chosen, reclassing = Pattern(pattern), Reclassing(self.job.store, self.job.frontier)
         given = _class(priority)
         assert given is not None
-        self.job.change_hosts(partial(reclassing.forget, _OWN_BATCH))
+        self.job.change_hosts(partial(forget, _OWN_BATCH))
         while self.job.change_hosts(partial(reclassing.step, _OWN_BATCH, chosen, given)):
             pass
         moved = reclassing.moved(_OWN_BATCH)
-        self.job.change_hosts(partial(reclassing.forget, _OWN_BATCH))
+        self.job.change_hosts(partial(forget, _OWN_BATCH))
         self._end(now)
         return moved
 

@@ -73,8 +73,9 @@ class Returning:
     ) -> int:
         """Queue the URLs that are not ``pending``, and record that ``done`` URLs of the batch are done.
 
-        Their hosts are tried again, and robots.txt is fetched first. With a ``priority`` the URLs are queued before all
-        others of that class. Returns the number queued. Raises PageError, LeftOutError."""
+        The hosts of the queued URLs are tried again, and their robots.txt is fetched first. If ``priority`` is given,
+        the URLs get it and go before all others with that priority. Returns the number queued.
+        Raises PageError, LeftOutError."""
         again: dict[str, Entry] = {}
         for past in pasts:
             entry = None if past.href in pending or past.href in again else self._entry(past, batch)
@@ -85,16 +86,6 @@ class Returning:
         self._frontier.admit(again.values(), batch, first=priority is not None)
         batch.put(Family.META, _DONE + url_batch.encode("ascii"), _COUNT.encode(done))
         return len(again)
-
-    def forget(self, url_batch: str, batch: Batch) -> None:
-        """Delete the count of a batch that has been removed."""
-        batch.delete(Family.META, _DONE + url_batch.encode("ascii"))
-
-    def forget_others(self, url_batches: Collection[str], batch: Batch) -> None:
-        """Delete the counts of all other batches: a crash may have prevented the removal of a count."""
-        for key, _ in self._store.scan(Family.META, _DONE, _DONE + b"\xff"):
-            if key.removeprefix(_DONE).decode("ascii", "replace") not in url_batches:
-                batch.delete(Family.META, key)
 
     def _entry(self, past: Past, batch: Batch) -> Entry | None:
         for rule in Rule:
@@ -143,16 +134,6 @@ class Reclassing:
         """Return the number of URLs moved so far."""
         return self._state(url_batch)[0]
 
-    def forget(self, url_batch: str, batch: Batch) -> None:
-        """Delete the state of a batch that has been removed."""
-        batch.delete(Family.META, _key(url_batch))
-
-    def forget_others(self, url_batches: Collection[str], batch: Batch) -> None:
-        """Delete the states of all other batches: a crash may have prevented the removal of a state."""
-        for key, _ in self._store.scan(Family.META, _PROGRESS, _PROGRESS + b"\xff"):
-            if key.removeprefix(_PROGRESS).decode("ascii", "replace") not in url_batches:
-                batch.delete(Family.META, key)
-
     def _range(self, pattern: Pattern) -> tuple[bytes, bytes | None]:
         """Return the key range of the rows that may match."""
         if pattern.host is None:
@@ -166,3 +147,17 @@ class Reclassing:
 
 def _key(url_batch: str) -> bytes:
     return _PROGRESS + url_batch.encode("ascii")
+
+
+def forget(url_batch: str, batch: Batch) -> None:
+    """Delete the progress of a batch that has been removed."""
+    for prefix in (_DONE, _PROGRESS):
+        batch.delete(Family.META, prefix + url_batch.encode("ascii"))
+
+
+def forget_others(store: Reader, url_batches: Collection[str], batch: Batch) -> None:
+    """Delete the progress of all other batches: a crash may have prevented its removal."""
+    for prefix in (_DONE, _PROGRESS):
+        for key, _ in store.scan(Family.META, prefix, prefix + b"\xff"):
+            if key.removeprefix(prefix).decode("ascii", "replace") not in url_batches:
+                batch.delete(Family.META, key)

@@ -46,33 +46,11 @@ MOST_CHANGES = 1_000  # records in one answer
 MOST_OFFSET = 100_000  # hosts skipped; sorting holds all of their rows in memory
 
 
-class HostTables:
-    """The host tables of a view that were requested last."""
-
-    def __init__(self, view: View) -> None:
-        self._view = view
-        self._kept: dict[HostsAsked, Reused[Encoded]] = {}  # longest unused first
-
-    def __len__(self) -> int:
-        return len(self._kept)
-
-    async def get(self, asked: HostsAsked) -> Encoded:
-        kept = self._kept.pop(asked, None) or Reused(partial(self._read, asked), FRESH, FRESH_TIMES)
-        self._kept[asked] = kept
-        if len(self._kept) > MOST_TABLES:
-            del self._kept[next(iter(self._kept))]
-        return await kept.get()
-
-    async def _read(self, asked: HostsAsked) -> Encoded:
-        found = await self._view.hosts(asked)
-        return encoded({"total": found.total, "hosts": found.rows})
-
-
 class Api:
     """The API routes, answered from a view."""
 
     def __init__(self, view: View) -> None:
-        self.tables = HostTables(view)
+        self.tables: dict[HostsAsked, Reused[Encoded]] = {}  # those requested last, the longest unused first
         self._view = view
 
     def routes(self) -> list[web.RouteDef]:
@@ -88,7 +66,18 @@ class Api:
         ]
 
     async def _hosts(self, request: web.Request) -> web.Response:
-        return answer_if_new(request, await from_view(self.tables.get(_table_asked(request))))
+        return answer_if_new(request, await from_view(self._table(_table_asked(request))))
+
+    async def _table(self, asked: HostsAsked) -> Encoded:
+        kept = self.tables.pop(asked, None) or Reused(partial(self._read_table, asked), FRESH, FRESH_TIMES)
+        self.tables[asked] = kept
+        if len(self.tables) > MOST_TABLES:
+            del self.tables[next(iter(self.tables))]
+        return await kept.get()
+
+    async def _read_table(self, asked: HostsAsked) -> Encoded:
+        found = await self._view.hosts(asked)
+        return encoded({"total": found.total, "hosts": found.rows})
 
     async def _host(self, request: web.Request) -> web.Response:
         name = request.match_info["host"]

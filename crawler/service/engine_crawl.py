@@ -117,7 +117,9 @@ class EngineCrawl:
             await asyncio.sleep(max(told.report.every for told in old) + _LATE + _SLACK)
             await self.look()
         if not self._told:
-            raise CarrierRefusedError(f"{self.where} has no report of any worker of the crawl {self.crawl.name!r} yet")
+            raise CarrierRefusedError(
+                f"{self.where} has not received a report from any worker of the crawl {self.crawl.name!r} yet"
+            )
 
     def stats(self, now: float) -> dict[str, Any]:
         """Return the dictionary of ``stats --json`` at ``now`` from all reports. There must be at least one."""

@@ -122,6 +122,6 @@ def gone_text(told: Report, now: float) -> str:
     """Return a sentence about a worker that is gone."""
     report = told.report
     return (
-        f"no report of partition {told.number:02} for {told.age(now):.0f} s: its worker on {report.machine} is gone; "
-        f"another worker there, with --dir {report.directory}, continues it"
+        f"partition {told.number:02} has not reported for {told.age(now):.0f} s: its worker on {report.machine} is "
+        f"gone. To continue it, start another worker there with --dir {report.directory}"
     )

@@ -10,9 +10,8 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import msgspec
 from msgspec import Struct
@@ -20,14 +19,13 @@ from msgspec import Struct
 from crawler.inspect.survey_reader import FinalRecords, SurveyReader
 from crawler.job.directory import JobError
 from crawler.job.stored_errors import DAMAGE
+from crawler.service.background import OneThread
 from crawler.service.job_seeds import JobSeeds
 from crawler.service.reused import Reused
 from crawler.service.view import fault_text, unreadable
 from crawler.service.view_answers import Encoded, encoded
 
 log = logging.getLogger("crawler")
-
-T = TypeVar("T")
 
 INTERVAL = 0.5  # seconds between two checks for new records
 NEWS = 8  # records in a message to listeners
@@ -64,7 +62,7 @@ class JobSurvey:
         self._took = 0.0
         self._told: int | None = None  # records reported to listeners; None while those of earlier runs are counted
         self._answer = Reused(self._body, FRESH, 0.0)
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="survey")
+        self._thread = OneThread("survey")
 
     async def keep(self) -> None:
         """Count until cancelled."""
@@ -83,7 +81,7 @@ class JobSurvey:
     async def final(self) -> FinalRecords | None:
         """Return which records are final now; None if this is not known yet. Raises Unreadable."""
         try:
-            return await self._in_thread(self._reader.final)
+            return await self._thread.run(self._reader.final)
         except UNREADABLE as error:
             raise unreadable(self.directory, error) from error
 
@@ -103,16 +101,16 @@ class JobSurvey:
 
     async def close(self) -> None:
         """Stop counting. Call it after the last request."""
-        self._thread.shutdown(cancel_futures=True)
+        self._thread.close()
 
     async def _body(self) -> Encoded:
         of = self.progress
         told = {"complete": of.complete, "read": round(of.read, 4), "fault": of.fault}
-        return await self._in_thread(lambda: encoded(told | self._reader.survey.answer()))
+        return await self._thread.run(lambda: encoded(told | self._reader.survey.answer()))
 
     async def _step(self) -> None:
         before = self.progress.fault
-        self.progress, self._took = await self._in_thread(self._count)
+        self.progress, self._took = await self._thread.run(self._count)
         if self.progress.fault is not None and self.progress.fault != before:
             log.warning("%s: the dashboard stopped counting records: %s", self.directory, self.progress.fault)
 
@@ -134,6 +132,3 @@ class JobSurvey:
         if now.complete or not self._reader.is_known:
             return INTERVAL
         return self._took * (1.0 / self.share - 1.0)
-
-    async def _in_thread(self, work: Callable[[], T]) -> T:
-        return await asyncio.get_running_loop().run_in_executor(self._thread, work)

@@ -9,7 +9,6 @@ import asyncio
 import functools
 import itertools
 from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
 from msgspec.structs import replace
@@ -27,6 +26,7 @@ from crawler.job.directory import PAGES
 from crawler.job.inbox import MOST_URLS, Answer, Inbox
 from crawler.job.output import lines_of
 from crawler.job.output.finished import Choice, select
+from crawler.service.background import OneThread
 from crawler.service.commands import Command, Perform, Result
 from crawler.service.host_page import host_page, recent
 from crawler.service.view import Unavailable
@@ -51,7 +51,7 @@ class RunView:
         self._settings = settings  # for explanations
         self._sites = Sites(settings)
         self._clock = clock
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="api")
+        self._thread = OneThread("api")
         self._closed = False
         self._adding: set[asyncio.Task[Answer]] = set()
 
@@ -65,7 +65,7 @@ class RunView:
         for adding in self._adding:
             adding.cancel()
         await asyncio.gather(*self._adding, return_exceptions=True)
-        self._thread.shutdown(cancel_futures=True)
+        self._thread.close()
 
     async def settings(self) -> Settings:
         return self._settings
@@ -231,7 +231,7 @@ class RunView:
 
     async def _in_thread(self, read: Callable[[], T]) -> T:
         try:
-            found = await asyncio.get_running_loop().run_in_executor(self._thread, read)
+            found = await self._thread.run(read)
         except RuntimeError as error:
             if not self._closed:
                 raise

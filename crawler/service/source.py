@@ -7,7 +7,6 @@ import asyncio
 import math
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -20,6 +19,7 @@ from crawler.job.metrics.crawl_history import CrawlHistory
 from crawler.job.metrics.history import COUNTERS, EvenCounts
 from crawler.job.output.changes import CursorError
 from crawler.job.stored_errors import DAMAGE
+from crawler.service.background import OneThread
 from crawler.service.commands import Command, Result
 from crawler.service.job_survey import JobSurvey
 from crawler.service.view import Unavailable, unreadable
@@ -131,16 +131,16 @@ class SourceView:
     def __init__(self, source: Source) -> None:
         self._source = source
         # One at a time: each opens the store, and a seen-set takes memory.
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="look")
+        self._thread = OneThread("look")
 
     async def keep(self) -> None:
         """Read the source at intervals, until cancelled. Raises the exceptions of ``job_stats``."""
         while True:
             await asyncio.sleep(INTERVAL)
-            self._source.take(await self._in_thread(self._source.read))
+            self._source.take(await self._thread.run(self._source.read))
 
     async def close(self) -> None:
-        self._thread.shutdown(cancel_futures=True)
+        self._thread.close()
 
     async def settings(self) -> Settings:
         return await self._read(self._source.settings)
@@ -154,7 +154,7 @@ class SourceView:
             while (some := await self._read(lambda: next(rows, None))) is not None:
                 yield some
         finally:
-            await self._in_thread(rows.close)
+            await self._thread.run(rows.close)
 
     async def host(self, name: str) -> dict[str, Any] | None:
         return await self._read(lambda: self._source.host(name))
@@ -178,12 +178,9 @@ class SourceView:
 
     add = put_back = change_class = _refuse
 
-    async def _in_thread(self, look: Callable[[], T]) -> T:
-        return await asyncio.get_running_loop().run_in_executor(self._thread, look)
-
     async def _read(self, look: Callable[[], T]) -> T:
         try:
-            return await self._in_thread(look)
+            return await self._thread.run(look)
         except CursorError:
             raise  # the request is wrong, not the job
         except (*DAMAGE, JobError, OSError) as error:

@@ -21,10 +21,9 @@ import logging
 import re
 import time
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, TypeVar
+from typing import Any
 
 from aiohttp import web
 
@@ -35,18 +34,17 @@ from crawler.inspect.job_reader import began_at
 from crawler.inspect.survey_reader import FinalRecords, Lines, RecordChoice, pieces
 from crawler.job.directory import JobError
 from crawler.service.api import View
+from crawler.service.background import OneThread
 from crawler.service.dashboard.feed import Feed
 from crawler.service.dashboard.guard import HEADERS, answer
 from crawler.service.dashboard.token import TOKEN
 from crawler.service.job_survey import UNREADABLE, JobSurvey
 from crawler.service.report_maker import ReportMaker
-from crawler.service.view import Unavailable, Unreadable
+from crawler.service.view import Unavailable, Unreadable, fault_text
 from crawler.service.view_answers import answer_if_new, from_view
 from crawler.url.urls.canonicaliser import Canonicaliser
 
 log = logging.getLogger("crawler")
-
-T = TypeVar("T")
 
 MOST = 8  # downloads at a time
 _HOSTS_TAKE = 0.005  # approximate seconds of event loop time for a chunk of host rows
@@ -69,7 +67,7 @@ class SurveyApi:
         self._survey = survey
         self._feed = feed
         self._reports = ReportMaker(survey.directory)
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="download")
+        self._thread = OneThread("download")
         self._under_way = 0
 
     def routes(self) -> list[web.RouteDef]:
@@ -84,7 +82,7 @@ class SurveyApi:
 
     async def close(self) -> None:
         """Abandon downloads and stop counting. Call it after the last request."""
-        self._thread.shutdown(cancel_futures=True)
+        self._thread.close()
         await self._survey.close()
 
     async def _job(self, request: web.Request) -> web.Response:
@@ -152,7 +150,7 @@ class SurveyApi:
             return None if piece is None else text(piece), time.thread_time() - began
 
         while True:
-            piece, took = await self._in_thread(step)
+            piece, took = await self._thread.run(step)
             if piece is None:
                 return
             if piece:
@@ -192,15 +190,13 @@ class SurveyApi:
             await response.write_eof()
         except (*UNREADABLE, Unavailable, Unreadable, TimeoutError) as error:
             if not response.prepared:
-                raise web.HTTPInternalServerError(text=f"The records cannot be read: {error}") from error
+                text = f"The records cannot be read: {fault_text(self._survey.directory, error)}"
+                raise web.HTTPInternalServerError(text=text) from error
             if not isinstance(error, ConnectionError | TimeoutError):
                 log.warning("%s: download aborted: %s", self._survey.directory, error)
             if request.transport is not None:
                 request.transport.abort()
         return response
-
-    async def _in_thread(self, work: Callable[[], T]) -> T:
-        return await asyncio.get_running_loop().run_in_executor(self._thread, work)
 
 
 def _began_at(directory: Path) -> float | None:

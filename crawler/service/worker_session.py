@@ -118,8 +118,8 @@ class Background:
 
 
 def _merged(now: Settings, read: Settings) -> Merged:
-    """Return the settings that can change in a worker: the slots are limited by open files, and pages are counted over
-    all partitions, so another page limit needs a restart."""
+    """Merge the settings read again (``read``) into the current ones. Two cannot change in a worker: the slots, which
+    are limited by open files, and the page limit, which counts over all partitions and therefore needs a restart."""
     pages = replace(now, crawl=replace(now.crawl, max_pages=read.crawl.max_pages))
     kept = replace(read.crawl, concurrency=now.crawl.concurrency, max_pages=now.crawl.max_pages)
     merged = merge(now, replace(read, crawl=kept))

@@ -7,7 +7,7 @@ from pathlib import Path
 from msgspec.structs import asdict, replace
 
 from crawler.base.kv import Family
-from crawler.frontier.host import pages_of
+from crawler.frontier.host import stored_host
 from crawler.frontier.host_status import ScriptedHosts
 from crawler.job.metrics.pooled_stats import Part, pool
 from tests.job.metrics.test_pooled_stats import whole
@@ -31,7 +31,8 @@ def test_pages_that_need_scripts_are_counted_by_host(tmp_path: Path) -> None:
     assert flagged == {*(f"http://shop.test/{n}" for n in range(3)), "http://docs.test/app"}
     hosts = ScriptedHosts()
     for key, value in lab.store.rows(Family.HOSTS):
-        hosts.add(key.decode(), *pages_of(value))
+        tally = stored_host(value).tally
+        hosts.add(key.decode(), tally.pages, tally.scripted)
     shop = {"host": "shop.test:80", "pages": 3, "of": 4}
     assert asdict(hosts) == {"count": 1, "named": [shop]}, "one page of ten does not make a host of it"
     parts = [Part(number, whole(hosts_need_browser=asdict(hosts))) for number in range(2)]

@@ -299,7 +299,7 @@ class _BlockedReads:
 
 
 def _position(answer: bytes | None) -> Position:
-    """Return the position in an answer; START if it is not one."""
+    """Return the position in an answer; START if the answer is not a position."""
     text = "" if answer is None else answer.decode("ascii", "replace")
     return text if _POSITION.fullmatch(text) else START
 

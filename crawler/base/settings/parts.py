@@ -428,7 +428,7 @@ class PartitionSettings(Struct, frozen=True):
     """One crawl by several processes. It has partitions if ``processes`` or ``engine`` is given."""
 
     processes: Partitions | None = None  # on this machine
-    # number of partitions, fixed when the crawl starts; None: the existing ones, or 4 a worker
+    # number of partitions, fixed when the crawl starts; None: the existing ones, or 2 a worker
     count: Partitions | None = None
     # what stays in one partition, fixed like `count`; None: "domain"
     placed_by: Annotated[str, PLACED_BY] | None = None

@@ -5,7 +5,6 @@ record."""
 from __future__ import annotations
 
 import contextlib
-import zlib
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import BinaryIO, Self
@@ -34,8 +33,8 @@ _FORMS = {form.name: form for form in FORMS.values()}
 
 
 def ends_of_outputs(directory: Path) -> dict[int, End]:
-    """Return, by kind, where each output besides ``pages.jsonl`` that the job has ever had ends. Raises JobError,
-    OSError and JournalError."""
+    """Return the end position of every output that the job has ever had, except ``pages.jsonl``, by kind. Raises
+    JobError, OSError and JournalError."""
     with open_job(directory) as job:
         return decode_ends(job.store.get(Family.META, OUTPUT_ENDS))
 
@@ -124,7 +123,7 @@ class PartFiles:
             return None
         stream.seek(position.end - position.length)
         data = stream.read(position.length)
-        return data if len(data) == position.length and zlib.crc32(data) == position.crc else None
+        return data if position.is_of(data) else None
 
     def has(self, positions: Sequence[Position]) -> bool:
         """Return True if all parts are there as written. Raises OSError."""

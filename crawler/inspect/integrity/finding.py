@@ -95,8 +95,8 @@ _DISAGREES = frozenset(list(Kind)[list(Kind).index(Kind.ADMITTED_NOT_SEEN) :])
 
 
 class Finding(Struct, frozen=True):
-    """A problem. ``place`` is a file or directory of the job. If it is the store, ``family`` and ``key`` identify the
-    row, if it concerns a single row. ``mends`` is True if the next run repairs it."""
+    """A problem. ``place`` is a file or directory of the job. ``family`` and ``key`` identify the row if the problem
+    concerns a single row of the store. ``mends`` is True if the next run repairs the problem."""
 
     kind: Kind
     place: str

@@ -297,7 +297,7 @@ class Keeping:
         except asyncio.CancelledError:
             kept.snapshots.pieces.is_over = True
             await asyncio.wait([doing])
-            doing.exception()  # the next run stores it
+            doing.exception()  # ignore a failure: the next run stores the snapshot
             raise
 
     # -- removal -----------------------------------------------------------------------------------------------

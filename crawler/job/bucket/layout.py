@@ -248,8 +248,8 @@ def standing(objects: Objects, partition: int) -> Standing:
 
 
 def is_at_work(objects: Objects, partition: int, now: float) -> bool:
-    """Return True if the partition has an owner that has put steps, or a sign of life, in the last seconds before
-    ``now``, by the store's clock. Raises BucketError, BucketDown."""
+    """Return True if the partition has an owner that has stored steps or a sign of life shortly before ``now``. All
+    times are by the store's clock. Raises BucketError, BucketDown."""
     there = standing(objects, partition)
     if there.owner is None or there.is_released:
         return False

@@ -87,7 +87,7 @@ def put_own(objects: Objects, key: str, data: bytes) -> bool:
 
 def check_objects(objects: Objects) -> None:
     """Check that the store supports conditional puts, and that objects can be read and deleted. Raises BucketError if
-    not, and BucketDown."""
+    not, and BucketDown if the store is unavailable."""
     name = entropy.random_bytes(16).hex()
     key, first = f"probe/{name}", f"first {name}".encode()
     put = put_own(objects, key, first)

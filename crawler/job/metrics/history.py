@@ -6,8 +6,8 @@ dropped. There are three series:
 
 - ``recent``: the last ``RECENT`` seconds, one observation per second;
 - ``hour``: the last ``HOUR`` seconds, one per ten seconds;
-- ``all``: one in 2^k observations since the job started. Whenever it reaches ``MOST``, every second one is dropped and
-k grows by one.
+- ``all``: observations at equal distances since the job started. Whenever it reaches ``MOST``, every second one is
+dropped, and the distance doubles.
 
 ``dump`` and ``restore`` store and load them, so that they outlast a run.
 
@@ -23,6 +23,7 @@ import math
 from bisect import bisect_right
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 from crawler.job.metrics.catalogue import total, value_at
@@ -33,6 +34,7 @@ MOST = 600
 # Observations come a little early or late. These steps accept each one that is due, and at most one per step.
 _RECENT_STEP = 0.75
 _HOUR_STEP = 9.5
+_NEARLY = 0.95
 _HOUR_POINTS = 360
 
 Value = float | None
@@ -76,12 +78,18 @@ class HistoryError(ValueError):
 
 
 class _Window:
-    """The last ``span`` seconds, in observations at least ``step`` seconds apart."""
+    """The last ``span`` seconds, in fewer than ``MOST`` observations at least ``step`` seconds apart."""
 
-    def __init__(self, span: float, step: float) -> None:
+    def __init__(self, step: float, span: float = math.inf) -> None:
         self.span = span
         self._step = step
         self.rows: deque[Row] = deque()
+
+    def fill(self, rows: Sequence[Row]) -> None:
+        """Replace the observations, and continue at their distance."""
+        self.rows = deque(rows)
+        if self.span == math.inf and len(rows) > 1:
+            self._step = _NEARLY * min(after[0] - before[0] for before, after in pairwise(rows))
 
     def add(self, row: Row) -> None:
         rows, now = self.rows, row[0]
@@ -90,17 +98,19 @@ class _Window:
         rows.append(row)
         while now - rows[0][0] > self.span:
             rows.popleft()
+        if len(rows) == MOST:
+            self.fill(list(rows)[1::2])  # keep the newest
 
 
 class History:
     """The observations of a job. The caller sets their pace (for example once a second)."""
 
     def __init__(self) -> None:
-        self._recent = _Window(RECENT, _RECENT_STEP)
-        self._hour = _Window(HOUR, _HOUR_STEP)
-        self._all: list[Row] = []
-        self._stride = 1
-        self._skipped = 0
+        self._windows = {
+            "recent": _Window(_RECENT_STEP, RECENT),
+            "hour": _Window(_HOUR_STEP, HOUR),
+            "all": _Window(_RECENT_STEP),
+        }
         self._last: Row | None = None
         self._before: Row | None = None
 
@@ -113,17 +123,8 @@ class History:
             return
         row = (now, tuple(value_at(stats, path) for path in _PATHS))
         self._before, self._last = self._last, row
-        self._recent.add(row)
-        self._hour.add(row)
-        self._skipped += 1
-        if self._skipped < self._stride:
-            return
-        self._skipped = 0
-        self._all.append(row)
-        if len(self._all) == MOST:
-            # Keep the newest, so that the strides continue from it.
-            self._all = self._all[1::2]
-            self._stride *= 2
+        for window in self._windows.values():
+            window.add(row)
 
     @classmethod
     def pooled(cls, histories: Sequence[History]) -> History:
@@ -131,18 +132,16 @@ class History:
 
         A job counts as empty before its first observation. Levels that cannot be added are null."""
         made = cls()
-        rows = [[*each._all, *each._hour.rows, *each._recent.rows] for each in histories]
+        rows = [[row for window in each._windows.values() for row in window.rows] for each in histories]
         told = [sorted({row[0]: row for row in some}.values(), key=_time_of) for some in rows]
         ends = [some[-1][0] for some in told if some]
         if not ends:
             return made
         first, last = min(some[0][0] for some in told if some), max(ends)
-        for window, step in ((made._recent, 1.0), (made._hour, HOUR / _HOUR_POINTS)):
-            window.rows.extend(_together(told, max(first, last - window.span), last, step))
-        made._all = _together(told, first, last, max(1.0, (last - first) / (MOST // 2)))
-        # From here on, thin it as if it had been observed once a second.
-        made._stride = max(1, round((last - first) / (MOST // 2)))
-        made._last = made._all[-1]
+        steps = (1.0, HOUR / _HOUR_POINTS, max(1.0, (last - first) / (MOST // 2)))
+        for window, step in zip(made._windows.values(), steps, strict=True):
+            window.fill(_together(told, max(first, last - window.span), last, step))
+        made._last = made._windows["all"].rows[-1]
         return made
 
     def series(self) -> dict[str, Series]:
@@ -151,12 +150,11 @@ class History:
         ``t`` is in seconds, as observed. The other lists have the names of rates (the mean since the previous point,
         null at the first) and of levels. Each list ends with the last observation.
         """
-        kept: dict[str, Sequence[Row]] = {"recent": self._recent.rows, "hour": self._hour.rows, "all": self._all}
-        last = self._last
-        return {
-            name: _columns([*rows, last] if last is not None and (not rows or rows[-1][0] < last[0]) else rows)
-            for name, rows in kept.items()
-        }
+        last, found = self._last, dict[str, Series]()
+        for name, window in self._windows.items():
+            rows = list(window.rows)
+            found[name] = _columns([*rows, last] if last is not None and (not rows or rows[-1][0] < last[0]) else rows)
+        return found
 
     def point(self) -> dict[str, Value]:
         """Return the last observation by name, with rates since the previous one; empty before the first."""
@@ -168,28 +166,22 @@ class History:
     def dump(self) -> dict[str, Any]:
         """Return a mapping for ``restore``: the columns of each series, each a line of numbers, with a hyphen for
         null."""
-        kept = {"recent": self._recent.rows, "hour": self._hour.rows, "all": self._all}
-        return {"stride": self._stride, **{name: _written(rows) for name, rows in kept.items()}}
+        return {name: _written(window.rows) for name, window in self._windows.items()}
 
     def restore(self, content: Mapping[str, Any], now: float) -> None:
         """Restore what ``dump`` returned. Observations after ``now`` are dropped (the clock was set back).
 
         Raises HistoryError and then changes nothing."""
         try:
-            stride = content["stride"]
-            recent, hour, everything = (_read(content[name]) for name in ("recent", "hour", "all"))
+            read = {name: _read(content[name]) for name in self._windows}
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise HistoryError(f"not a history: {error}") from error
-        if not isinstance(stride, int) or stride < 1 or len(everything) > MOST:
+        if any(len(rows) > MOST for rows in read.values()):
             raise HistoryError("not a history: it was thinned in another way")
-        for window, rows in ((self._recent, recent), (self._hour, hour)):
-            for row in rows:
-                if row[0] < now:
-                    window.add(row)
-        self._all = [row for row in everything if row[0] < now]
-        self._stride = stride
-        ends = [rows[-1] for rows in (self._recent.rows, self._hour.rows, self._all) if rows]
-        self._last = max(ends, key=lambda row: row[0], default=None)
+        for name, window in self._windows.items():
+            window.fill([row for row in read[name] if row[0] < now])
+        ends = [window.rows[-1] for window in self._windows.values() if window.rows]
+        self._last = max(ends, key=_time_of, default=None)
 
 
 def _together(told: Sequence[Sequence[Row]], first: float, last: float, step: float) -> list[Row]:

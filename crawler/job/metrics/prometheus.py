@@ -45,8 +45,8 @@ def exposition(stats: Mapping[str, Any], accept: str = "", *others: Collector) -
     registry = CollectorRegistry(auto_describe=False)
     for collector in (_Statistics(stats), *others):
         registry.register(collector)
-    # Negotiate only the format: for the version, the library raises TypeError if it is not a number, and accepts any
-    # higher version that a client names.
+    # Negotiate only the format, not the version: the library raises TypeError if the client's version is not a number,
+    # and accepts versions higher than it supports.
     encode, content_type = choose_encoder(OPENMETRICS if OPENMETRICS in accept else "")
     return encode(registry), content_type
 

@@ -62,7 +62,7 @@ class AppendedFile:
         if position.file != self.number or position.end > self.end or position.length > position.end:
             return None
         data = self._file.pread(position.length, position.end - position.length)
-        return data if len(data) == position.length and zlib.crc32(data) == position.crc else None
+        return data if position.is_of(data) else None
 
     def cut(self, end: int) -> None:
         """Truncate the file to ``end`` bytes. Raises OutputError if the file is shorter."""

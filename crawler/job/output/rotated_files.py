@@ -22,7 +22,7 @@ Head = Callable[[str], bytes]
 
 
 class Form(Struct, frozen=True):
-    """The number of an output in positions, its directory, and the parts of its file names."""
+    """How an output is named: its number in a ``Position``, its directory, and the parts of its file names."""
 
     kind: int
     name: str

@@ -136,9 +136,9 @@ class PartitionQuota:
         return True
 
     def give_back(self, spent: int) -> bool:
-        """Keep only ``spent`` pages: those fetched, in flight or needed soon. Returns True if that changed anything:
-        then inform the coordinator. Does nothing while a wish for more is unanswered, because its answer may be in
-        flight."""
+        """Reduce the allowance to ``spent`` pages: those fetched, in flight or needed soon. Returns True if the
+        allowance changed; the caller must then inform the coordinator. Does nothing while a request for more pages is
+        unanswered, because a grant may be on its way."""
         if not self._answered or spent >= self.total:
             return False
         epoch, changes = self.allowance.version

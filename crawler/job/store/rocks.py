@@ -124,8 +124,8 @@ class as_store_error:
 
 
 class _reading_store(as_store_error):
-    """Like `as_store_error`, for one read. While a thread other than the writing one reads, the store is not reopened,
-    because a database is not closed before its last cursor is."""
+    """Like `as_store_error`, for one read. In any thread but the writing one it also holds the lock that prevents
+    reopening, because a database stays open until its last cursor is closed."""
 
     __slots__ = ("_guard", "_writer")
 

@@ -21,7 +21,8 @@ from crawler.seen.slices.table_slice import TableSlice
 
 
 class DigestTable(Filter):
-    """A seen-set of digests; see ``table_slice``. ``fpp`` is the rate for 64 or 128 bits at 2**32 keys."""
+    """A seen-set of digests; see ``table_slice``. ``fpp`` is the false-positive rate of 64 or
+    128 bits at 2**32 keys."""
 
     kind = "digest"
 

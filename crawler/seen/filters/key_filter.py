@@ -155,7 +155,7 @@ class Filter(Chain):
 
 
 class ForgettingFilter(Filter):
-    """A filter whose slices can lose keys."""
+    """A filter from whose slices keys can be removed."""
 
     @property
     def cannot_forget(self) -> str | None:

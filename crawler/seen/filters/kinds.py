@@ -48,9 +48,9 @@ def make_seen(settings: SeenSettings, hash: KeyHash | None = None) -> Filter:
 
 
 def load_seen(state: Mapping[str, Any], segments: Mapping[str, memoryview]) -> Filter:
-    """Load the seen-set of a snapshot from its state, and the stored buffers of its segments by name.
+    """Load a snapshot's seen-set from its state and the stored buffers of its segments, by name.
 
-    Then ``restore`` the keys that were new since, in order, to get the current seen-set.
+    To get the current seen-set, the caller must then ``restore`` the keys added since the snapshot, in order.
     Raises ``FilterError`` if the parts do not fit together.
     """
     try:

@@ -73,7 +73,7 @@ def drop_tracking(key: str) -> str:
 
 
 def sort_query(key: str) -> str:
-    """Sort by name only, stably: the order of parameters with one name may carry meaning."""
+    """Sort by name only, and stably: the order of parameters with the same name may matter."""
     if "&" not in key:
         return key
     origin, path, query = _split(key)
@@ -95,7 +95,7 @@ def drop_trailing_slash(key: str) -> str:
 
 
 def _split(key: str) -> tuple[str, str, str]:
-    """Return (scheme, host and port; path; query without its question mark)."""
+    """Return the origin, the path, and the query without its question mark."""
     head, _, query = key.partition("?")
     slash = head.index("/", head.index("//") + 2)
     return head[:slash], head[slash:], query

@@ -85,7 +85,7 @@ class Exchange:
         self.connection: UsedConnection | None = None
         self.capture: Capture | None = None
         self.dialled = False  # True if at least one address was allowed
-        self.address: str | None = None  # the last address of the host that was dialled, IPv4 first
+        self.address: str | None = None  # the last IPv4 address that was dialled; if none, the first IPv6 address
         self.refused: Refusal | None = None  # set if the address was refused
         self.proxy: Proxy | None = None
         self.unchecked = False  # True if the dialled address belongs to the user's proxy and not to a URL
@@ -118,7 +118,7 @@ class Exchange:
 
     @property
     def cut(self) -> str | None:
-        """The header or coding that announced more of the body when the connection ended; None if there was none."""
+        """The header or coding that announced more of the body than arrived before the connection ended, or None."""
         return None if self.connection is None else self.connection.protocol.cut
 
     async def room(self, size: int) -> None:
@@ -187,7 +187,7 @@ class Connector(aiohttp.TCPConnector):
         sign: Callable[[], Mapping[str, str]] | None = None,
     ) -> aiohttp.ClientResponse:
         """Send a request (``sending``) with these headers, through an HTTP proxy if there is one, and return the answer
-        when its head is complete. ``sign`` makes headers in the step that sends the request. The caller must close the
+        when its head is complete. ``sign`` adds headers in the step that sends the request. The caller must close the
         answer. Raises FencedOffError.
 
         A ``ClientSession`` would also handle cookies, logins and redirects, which are handled elsewhere. It would also

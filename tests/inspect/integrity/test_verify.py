@@ -187,7 +187,7 @@ def test_counters_that_are_gone_or_none(job: Path, stopped: Stopped, value: byte
     ("family", "error"),
     [
         (Family.PENDING, "not a frontier entry"),
-        (Family.HOSTS, r"host 127\.0\.0\.1:\d+: a record of version"),
+        (Family.HOSTS, r"host 127\.0\.0\.1:\d+: not a host record of version"),
         (Family.ROBOTS, "not a robots record"),
         (Family.ADMITTED, "not digests: 7 bytes"),
         (Family.DONE, "done event has version"),

@@ -85,8 +85,6 @@ def test_a_clock_set_back_drops_what_would_lie_ahead() -> None:
 @pytest.mark.parametrize(
     "change",
     [
-        {"stride": 0},
-        {"stride": "2"},
         {"recent": {}},
         {"recent": {"t": "1 2", "pages_fetched": "1"}},
         {"hour": {"t": "2 1"}},

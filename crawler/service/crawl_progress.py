@@ -34,8 +34,8 @@ class CrawlProgress:
         self._begun = {number for number, each in enumerate(self._directories) if holds_job(each)}
 
     def look(self) -> dict[str, Any] | None:
-        """Return the statistics of the crawl. Returns None if no partition has any yet, and during the first seconds
-        while a partition with earlier data has none. Raises OSError."""
+        """Return the statistics of the crawl; None if no partition has any yet or, for the first `_PATIENCE` seconds,
+        if a partition with earlier data has none. Raises OSError."""
         for number, directory in enumerate(self._directories):
             live = read_live(directory)
             if live is not None:
@@ -60,5 +60,5 @@ class CrawlProgress:
         self._parts = {number: part for number, part in self._parts.items() if number not in self._elsewhere}
 
     def pages(self) -> int:
-        """Return the number of pages fetched, as far as known."""
+        """Return the number of pages known to be fetched."""
         return sum(part.stats["pages_fetched"] for part in self._parts.values())

@@ -1,7 +1,7 @@
 """The signals that end programs: SIGINT (Ctrl-C), SIGTERM and SIGHUP.
 
-This module is imported before all others, so that a signal finds its handler from the first moment: it imports only
-modules that load fast.
+This module is imported before all others, so that signals are handled from the start. It therefore imports only modules
+that load fast.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Reads a job, or a crawl of partitions as one job, from its files, running or not.
+"""Reads a job from its files, whether it is running or not. A crawl of partitions is read as one job.
 
 While a crawl runs, only ``live.json`` is read. Otherwise the store and the seen-set are read once, and again after the
 next crawl. Commands for a running crawl are left in its inbox.
@@ -56,11 +56,11 @@ class Reading(Struct, frozen=True):
     live: Live | None
     stats: dict[str, Any]
     at: float  # end of the read, in seconds since 1970; ages in ``stats`` are relative to it
-    mark: Mark  # of the job's files at the start of the read
+    mark: Mark  # the mark of the job's files at the start of the read
 
 
 def _mark_of(directory: Path) -> Mark:
-    """Return a value that differs after every command that changed the job, and when a crawl starts. Raises OSError."""
+    """Return a value that changes with each command that changes the job, and when a crawl starts. Raises OSError."""
     return (lock_holder(directory), *(_written(directory / name) for name in (IDENTITY, RUN, HISTORY, PAGES)))
 
 

@@ -23,8 +23,8 @@ LIVE_EVENTS = 50  # number of the newest events in live.json
 
 
 def told_every(partitions: int) -> float:
-    """Return the seconds between two updates of a partition's ``live.json`` in a process with this many partitions: it
-    writes one in a second, because each takes milliseconds."""
+    """Return the seconds between two updates of a partition's ``live.json`` in a process with this many partitions. The
+    process writes one such file a second, because each takes milliseconds."""
     return LIVE_INTERVAL * max(1, partitions)
 
 

@@ -85,7 +85,7 @@ _NEEDED = (
 
 
 class Refusal(Struct, frozen=True):
-    """The status and the text, in one line, of a refused request."""
+    """A refused request: the HTTP status and a one-line text."""
 
     status: int
     text: str

@@ -64,7 +64,7 @@ class HttpServer:
 
     @property
     def address(self) -> tuple[str, int]:
-        """The address it listens on, once started."""
+        """The address on which the server listens, once started."""
         assert self._server is not None
         host, port = self._server.sockets[0].getsockname()[:2]
         return host, port
@@ -114,7 +114,7 @@ class HttpServer:
 
 
 class _Protocol(web.RequestHandler):
-    """Answers malformed requests and bugs without names and versions of the libraries. It is in ``waiting`` until its
+    """A connection whose error responses do not reveal the libraries or their versions. It is in ``waiting`` until its
     first request arrives."""
 
     __slots__ = ("_waiting",)
@@ -150,7 +150,7 @@ class _Protocol(web.RequestHandler):
 
 
 class _Full(asyncio.Protocol):
-    """Answers that there are too many connections and closes, without reading the request."""
+    """Responds that there are too many connections, and closes without reading the request."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.WriteTransport)

@@ -4,8 +4,8 @@ durable.
 Rows wait in the store, and memory holds only numbers, so an outage of the carrier costs time and disk. Nothing here is
 authoritative: an appended batch counts as in flight until its target acknowledges that it is durable there.
 
-Batches that are not acknowledged in time are sent again, unless nothing was removed from the stream since they were last
-sent: then the stream has no reader, and would only grow.
+Batches that are not acknowledged in time are sent again, unless nothing was removed from the stream since they were
+last sent: then the stream has no reader, and would only grow.
 
 Messages between partitions of one process do not leave it: they are delivered together at the end of a round.
 

@@ -1,6 +1,7 @@
-"""Counts a member's own work, and pools the statistics of its partitions as if they were one crawl. A partition's
-counts are those of its job, regardless of which process fetched its pages. A partition that moves to another process is
-counted there, so the sum over all members is that of the crawl.
+"""Counts a member's own work, and pools the statistics of its partitions as if they were one crawl.
+
+A partition's counts are those of its job, regardless of which process fetched its pages. A partition that moves to
+another process is counted there, so the sum over all members is that of the crawl.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@
                   run continues under the new epoch
     lost          another process holds it: the run ends at once
 
-An unreachable carrier costs requests, never the partition: other processes cannot claim it there either.
+While the carrier is unreachable, no request starts, but no partition is lost: others cannot claim it there either.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ from crawler.job.partition.end_rounds import (
 
 END = "end"  # the name of the announcement's value
 STATUS = "status"  # the name of a partition's value
-SOON, LATE = 0.2, 2.0  # seconds between two looks
+SOON, LATE = 0.2, 2.0  # minimum and maximum seconds between two checks
 _SLOWER = 1.5  # factor by which the pause grows while nothing changes
 _TOLD_AGAIN = 2.0  # seconds after which a value is put again, because the carrier may have lost it
 

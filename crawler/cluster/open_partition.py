@@ -59,7 +59,7 @@ class OpenPartition:
 
     @property
     def durable(self) -> int:
-        """The number of those transactions that are durable, including in the crawl's store."""
+        """The number of these transactions that are durable, also in the crawl's store."""
         return self.job.promises.kept
 
     @property

@@ -42,7 +42,7 @@ from crawler.job.run_settings import RUN, write_run
 from crawler.job.seeds_mark import seeds_are_read
 
 ASKS = 5.0  # seconds before a partition without a scope asks for it
-ASKS_NEXT = 2.0  # ... and before the partition that reads the seeds asks the next of the others
+ASKS_NEXT = 2.0  # ... and before the partition that reads the seeds asks the next partition
 AGAIN = 0.5  # seconds until a carrier that did not answer is asked again
 
 

@@ -154,6 +154,6 @@ class StoredPartitions:
 
 
 def first_epoch(epoch: int) -> int:
-    """Return a lower bound of the epochs under which the owner with this ``epoch`` in the store sends. Earlier owners
-    have only used lower ones, even if the carrier has lost its state."""
+    """Return a lower bound for the epochs under which an owner sends whose epoch in the store is ``epoch``. Earlier
+    owners have used only lower epochs, even if the carrier has lost its state."""
     return epoch << _BITS

@@ -5,7 +5,7 @@ the directory of a dead worker takes over its name, and with it all of its claim
 former worker is certainly dead:
 
     DIR/workers/<name>    holds the place of the directory, and is locked (flock) by the worker with that name for the
-                          life of its process; removed when it ends in order
+                          life of its process; removed on a clean exit
 
 Only the kernel under which a worker ran knows of its lock. A file written under another kernel, or in a directory of
 which this one is a copy, therefore holds another place, and its name is not taken over.

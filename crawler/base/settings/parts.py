@@ -37,7 +37,7 @@ SEEN_KINDS = ("scalable", "bloom", "counting", "cuckoo", "exact", "digest", "bit
 LEDGER_KINDS = ("scalable", "bloom", "bitmap")  # kinds with false positives that cannot forget
 LINK_KINDS = ("iframe", "frame", "refresh", "canonical", "next", "alternate")  # in addition to a and area
 EMBEDDED = ("off", "scope", "any")
-HOPS_MOST = 2  # hops off the site, stored in two bits ...
+HOPS_MOST = 2  # maximum hops off the site, stored in two bits ...
 LEAF = 3  # ... whose last value marks URLs that are fetched without following their links
 DUPLICATES = ("record", "skip-links", "off")
 RECRAWL_POLICIES = ("freshness", "adaptive")
@@ -145,7 +145,7 @@ class PolitenessSettings(Struct, frozen=True):
     per_host: Slots = 1  # lease slots per host
     host_key: Annotated[str, HOST_KEYS] = "host"  # scope of a shared gap and lease slots
     rate: Rate | None = None  # requests per second, all hosts together
-    hours: Windows = ()  # windows of time in which hosts may be requested; none: always
+    hours: Windows = ()  # windows of time in which hosts may be requested; empty: always
     time_zone: Zone | None = None  # the time zone of `hours`; None: this machine's
     max_crawl_delay: Wait = 60.0  # seconds; a larger Crawl-delay is reduced to this
     # seconds to wait after the first failure: a 429 or 503 without Retry-After, or no response; doubles each time
@@ -162,8 +162,8 @@ class FetchSettings(Struct, frozen=True):
     connect_timeout: Seconds = 10.0  # seconds to connect, including name lookup and TLS
     headers_timeout: Seconds = 30.0  # seconds from the request to the end of the response's headers
     body_timeout: Seconds = 60.0  # seconds for the whole body
-    max_body: Annotated[int, BYTES, Meta(gt=0, le=2**32)] = 16 * 2**20  # bytes after content decoding
-    max_redirects: Byte = 10  # redirects in a row
+    max_body: Annotated[int, BYTES, Meta(gt=0, le=2**32)] = 16 * 2**20  # maximum bytes, after content decoding
+    max_redirects: Byte = 10  # maximum redirects in a row
     allow_private: bool = False  # permit loopback and private addresses, but not link-local ones
     # networks (CIDR) to permit; link-local addresses and cloud metadata can only be permitted here
     allow_networks: Annotated[tuple[str, ...], fault_of_network] = ()
@@ -172,7 +172,7 @@ class FetchSettings(Struct, frozen=True):
     proxy_login: Secret | None = None  # reference to user:password: env:NAME or file:PATH
     no_proxy: tuple[str, ...] = ()  # hosts that bypass the proxy, including all below them
     ca_file: str | None = None  # trusted certificates in PEM, in addition to the system's
-    cookies: bool = False  # keep cookies for the run, each for its own host
+    cookies: bool = False  # keep cookies during the run, and send each only to its own host
 
 
 class IdentitySettings(Struct, frozen=True):
@@ -180,23 +180,23 @@ class IdentitySettings(Struct, frozen=True):
 
     key: str | None = None  # file of private keys, created by `crawler identity new`; without it nothing is signed
     agent: Annotated[str, fault_of_origin] | None = None  # origin whose directory lists the keys; None: from the file
-    sign: Annotated[str, SIGN_WHEN] = "challenge"  # sign requests to hosts that ask for it, all, or none
+    sign: Annotated[str, SIGN_WHEN] = "challenge"  # which requests to sign: all, none, or to hosts that ask
 
 
 class RetrySettings(Struct, frozen=True):
     """URLs with transient failures return to their host's queue."""
 
-    tries: Tries = 4  # including the first
-    first_wait: Wait = 5.0  # seconds; each further wait is four times as long
+    tries: Tries = 4  # maximum tries, including the first
+    first_wait: Wait = 5.0  # seconds before the second try; each further wait is four times as long
     max_wait: Wait = 600.0  # seconds
 
 
 class BudgetSettings(Struct, frozen=True):
     """Limits on what is fetched from one host or domain; further URLs become `excluded` records."""
 
-    host_pages: Count | None = None  # responses
-    host_bytes: Bytes | None = None  # bytes of bodies
-    domain_pages: Count | None = None  # responses of all hosts of a registrable domain together
+    host_pages: Count | None = None  # maximum responses
+    host_bytes: Bytes | None = None  # maximum bytes of bodies
+    domain_pages: Count | None = None  # maximum responses of all hosts of a registrable domain together
 
 
 class RobotsSettings(Struct, frozen=True):
@@ -244,7 +244,7 @@ class LinkSettings(Struct, frozen=True):
     embedded: Annotated[str, EMBEDDED] = "off"  # which images, styles, scripts and media of pages in scope are fetched
     external: bool = False  # fetch out-of-scope URLs linked from pages in scope, without following links on them
     max_url_length: Annotated[int, Meta(ge=16)] = 2_048  # maximum characters of an href; longer ones are only counted
-    max_links: Count = 200_000  # distinct links taken from one page
+    max_links: Count = 200_000  # maximum distinct links taken from one page
     sitemaps: bool = True  # fetch sitemaps named by robots.txt, given as seeds or linked from pages
 
 
@@ -255,8 +255,8 @@ class DescribedLinks(LinkSettings, frozen=True):
 class TrapSettings(Struct, frozen=True):
     """When a host or domain counts as a trap (0: no limit), and how copies of pages are handled."""
 
-    max_variants: int = 100_000  # distinct URLs of one pattern, on one host
-    max_hosts: int = 10_000  # hosts of one registrable domain
+    max_variants: int = 100_000  # maximum distinct URLs of one pattern, on one host
+    max_hosts: int = 10_000  # maximum hosts of one registrable domain
     # handling of a page that is a copy of another page of its host
     duplicates: Annotated[str, DUPLICATES] = "record"
     near_duplicates: bool = False  # treat nearly identical pages as copies, too
@@ -280,7 +280,7 @@ class ScheduleSettings(Struct, frozen=True):
 
     every_hours: Annotated[float, HOURS, Meta(gt=0, le=24 * 3_660)] | None = None  # time between two rounds
     times: Annotated[tuple[str, ...], fault_of_time] = ()  # times of day at which a round starts
-    hours: Windows = ()  # windows of time in which the crawl runs; none: always
+    hours: Windows = ()  # windows of time in which the crawl runs; empty: always
     time_zone: Zone | None = None  # the time zone of `times` and `hours`; None: this machine's
 
     @property

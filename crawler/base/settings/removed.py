@@ -1,4 +1,4 @@
-"""Keys that are no longer settings, each with the sentence by which a file that still uses it is rejected."""
+"""Keys that are no longer settings, each with the sentence that tells the user what applies instead."""
 
 from __future__ import annotations
 

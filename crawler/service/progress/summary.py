@@ -222,7 +222,7 @@ def _seen(stats: Mapping[str, Any]) -> list[str]:
 
 
 def _bits(seen: Mapping[str, Any]) -> list[str]:
-    """Return the size of the seen-set and its fill; bits per URL only once it is half full."""
+    """Return the size of the seen-set and its fill, with bits per URL only once the set is half full."""
     bits, slices = seen.get("bits_per_url"), seen.get("slices") or ()
     room = sum(each["capacity"] for each in slices)
     full = sum(each["count"] for each in slices) / room if room else None

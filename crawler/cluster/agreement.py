@@ -154,7 +154,7 @@ def check_same(crawl: CrawlFile, known: CrawlFile, where: str) -> None:
         )
     if crawl.secret != known.secret:
         raise CarrierRefusedError(
-            f"{at} is not the crawl in the directory: give it another name with --crawl, or use another directory"
+            f"{at} is not the crawl in the directory: choose another name with --crawl, or use another directory"
         )
 
 

@@ -108,14 +108,14 @@ def check_gaps(crawl: CrawlFile, settings: Settings) -> None:
     politeness = settings.politeness
     if politeness.host_key == "address":
         raise JobError(
-            f'politeness.host_key = "address" cannot hold over {crawl.partitions} partitions, because hosts of one '
+            f'politeness.host_key = "address" does not work with {crawl.partitions} partitions, because hosts of one '
             "address may be in several: leave it out, name such hosts in a group of [[site]], or crawl without "
             "--partitions"
         )
     if politeness.host_key == "domain" and crawl.by_host:
         raise JobError(
-            'politeness.host_key = "domain" cannot hold over partitions by host, because hosts of one domain may be in '
-            'several: leave it out, or start the crawl with partitions.placed_by = "domain"'
+            'politeness.host_key = "domain" does not work with partitions by host, because hosts of one domain may be '
+            'in several: leave it out, or start the crawl with partitions.placed_by = "domain"'
         )
     for match, group in settings.site.groups:
         hosts = host_match(match)

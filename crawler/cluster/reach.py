@@ -24,7 +24,7 @@ T = TypeVar("T")
 PATIENCE = 4.0  # seconds to wait for an answer; claims last longer
 ROOM = 10.0  # seconds without a refusal after which the carrier counts as having room
 SAID = 0.5  # seconds of failures before they are logged: after a process was stopped, its calls have timed out
-BACKOFF = (0.1, 5.0)  # seconds before a failed call is retried, at first and at most
+BACKOFF = (0.1, 5.0)  # minimum and maximum seconds before a failed call is retried
 
 
 class Span(Struct):

@@ -1,4 +1,4 @@
-"""Runs coroutines in the background of a block, and blocking calls in a thread."""
+"""Runs coroutines in the background while a block runs, and blocking calls in a thread."""
 
 from __future__ import annotations
 

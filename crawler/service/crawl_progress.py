@@ -1,4 +1,4 @@
-"""Statistics of a running crawl in partitions, from the files its workers on this machine write."""
+"""Reads the statistics of a running partitioned crawl from the files that its workers on this machine write."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ _PATIENCE = 15.0  # seconds to wait for all partitions of a resumed crawl
 
 
 class CrawlProgress:
-    """Reads the statistics of a crawl's partitions. While a partition changes hands, its last statistics are used."""
+    """Reads the statistics of a crawl's partitions. While a partition moves between workers, its last statistics are
+    used."""
 
     def __init__(self, directory: Path, crawl: CrawlFile, clock: Callable[[], float] = time.monotonic) -> None:
         """``clock`` is monotonic."""

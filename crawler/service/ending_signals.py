@@ -54,8 +54,8 @@ def ending_signals(handle: Callable[[int], object], again: Callable[[], object] 
 
 @contextmanager
 def interruption() -> Iterator[int]:
-    """Yield a descriptor that the first ending signal makes readable, so that none interrupts a block of work half-way.
-    A second SIGINT raises KeyboardInterrupt."""
+    """Yield a descriptor that the first ending signal makes readable, so that no signal interrupts a block of work
+    half-way. A second SIGINT raises KeyboardInterrupt."""
 
     def interrupt() -> NoReturn:
         raise KeyboardInterrupt

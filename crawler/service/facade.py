@@ -33,7 +33,7 @@ class Result(Struct, frozen=True):
 
     @property
     def no_seed(self) -> str | None:
-        """Why no seed could be fetched, in one line; None if one was fetched, or if seeds are still pending."""
+        """The reason, in one line, why no seed could be fetched; None if one was fetched, or if seeds are pending."""
         is_tried = self.reason is Stop.FINISHED or (self.reason is Stop.MAX_TIME and self.last_seed_error)
         if not is_tried or self.seeds_fetched:
             return None

@@ -80,7 +80,8 @@ class FileSource(Source):
         return not holds_any(self.directory)
 
     def settings(self) -> Settings:
-        """Return the settings of the first partition: those that shape a crawl are the same in all."""
+        """Return the settings of the first partition: the settings that shape a crawl are the same in all
+        partitions."""
         return read_run(crawl_partitions(self.directory).jobs[0]).settings
 
     def hosts(self, asked: HostsAsked) -> Table:

@@ -1,4 +1,4 @@
-"""The jobs shown by one dashboard: found in directories, opened one at a time and watched.
+"""Finds the jobs that one dashboard shows, opens them one at a time, and watches them.
 
 A given directory is either a job itself, or is searched regularly for jobs directly below it, so that new ones appear.
 Each job has a unique name on the page. A job that cannot be read is shown with the reason, and tried again.

@@ -278,7 +278,7 @@ class _BlockedReads:
             server = self._servers.server_of(command.key)
             running = asyncio.create_task(self._run(server, words, block))
             running.add_done_callback(lambda task: self._ended(words, task))
-        self._running[words] = running  # keep the most recently requested last
+        self._running[words] = running  # the most recently requested reads go last
         return running
 
     async def _run(self, server: Server, words: Words, block: float) -> Any:

@@ -300,7 +300,7 @@ class Lane:
         self._tell(request, cost, found)
 
     def _ended(self, process: _Process, code: int) -> None:
-        """Handle the end of a process: by itself, by a limit, or by a crash.
+        """Handle the end of a process that ended by itself, reached a limit or crashed.
 
         A request is to blame only if the process was ready and had not announced its end.
         """

@@ -1,9 +1,9 @@
 """The HTTP server of the dashboard: it limits the number of connections, and its responses do not name the libraries.
 
-A connection takes a slot until it is closed. If all slots are taken, a new connection replaces the one that has been
-without a request for longest, so slow clients cannot block others. A connection whose request is being answered, such
-as an event stream, keeps its slot. At most three quarters of the slots can be in that state: the rest are for new
-clients and ``/healthz``.
+A connection takes a slot until it is closed. If all slots are taken, a new connection replaces the one that has waited
+longest without a request, so slow clients cannot block others. A connection whose request is being answered, such as an
+event stream, keeps its slot. At most three quarters of the slots can be in that state: the rest are for new clients and
+``/healthz``.
 """
 
 from __future__ import annotations

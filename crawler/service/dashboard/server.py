@@ -163,7 +163,7 @@ class Dashboard(LiveServer):
 async def stream(
     request: web.Request, listeners: Listeners, greeting: Callable[[], bytes], write_timeout: float
 ) -> web.StreamResponse:
-    """Send the greeting and then the messages for ``listeners``, until the last one or until the client stops
+    """Send the greeting and then the messages for ``listeners``, until the last message or until the client stops
     reading."""
     if listeners.full:
         raise web.HTTPServiceUnavailable(text="Too many listeners.\n")

@@ -36,8 +36,8 @@ def token_from_file(path: Path) -> str:
 
 
 def job_token(directory: Path | None) -> str:
-    """Return the token stored in the job, so that an open page stays valid when the crawl resumes, or a new token if
-    there is no usable one."""
+    """Return the token stored in the job, so that an open page stays valid when the crawl resumes; a new token if no
+    usable one is stored."""
     if directory is not None:
         with contextlib.suppress(ValueError):
             return token_from_file(directory / TOKEN)

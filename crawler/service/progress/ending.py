@@ -58,7 +58,7 @@ def left_over(done: Mapping[str, int], had: int, seconds: float) -> str:
     if not had:
         return "no partition was left for this worker: other workers have all of them"
     several = "its partition has" if had == 1 else f"its {count(had)} partitions have"
-    return f"over after {run_duration(seconds)}: {several} moved, and other workers continue them\n{_this_run(done)}"
+    return f"over after {run_duration(seconds)}: {several} moved to other workers\n{_this_run(done)}"
 
 
 def _this_run(done: Mapping[str, int]) -> str:

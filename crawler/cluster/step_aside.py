@@ -1,5 +1,5 @@
 """A process that gets no answer from any host for a while steps aside if other processes can fetch, because its own
-connection may be down. When a host answers again, it rejoins.
+connection may be down. When a host answers again, the process rejoins.
 
 If that host is reachable but does not answer requests, the process steps aside again, for longer each time.
 """

@@ -84,8 +84,8 @@ class StoredPartitions:
 
     async def outlast(self, number: int, directory: Path, claimed: int) -> None:
         """If the carrier has forgotten the owner's claim, wait until the owner can no longer rely on it. The carrier
-        has forgotten it if ``claimed``, the epoch of the new claim, is below that of every owner. Raises JobError,
-        OSError."""
+        has forgotten that claim if ``claimed``, the epoch of the new claim, is below the epochs of all owners. Raises
+        JobError, OSError."""
         if claimed > first_epoch(1):
             return
 
@@ -104,8 +104,8 @@ class StoredPartitions:
             log.warning("partitions wait for the store, nothing is lost: %s", error)
 
     async def begin(self, job: Job, number: int, epoch: int) -> bool:
-        """Start writing the steps of a partition taken before to the store. Returns False if that is not possible now.
-        Raises OSError, BucketError."""
+        """Start writing the steps of a previously taken partition to the store. Returns False if that is not possible
+        now. Raises OSError, BucketError."""
         try:
             await self.keeping.add(job, number, epoch)
         except (BucketDown, BucketError) as error:

@@ -32,7 +32,7 @@ _decoder = msgspec.msgpack.Decoder(Left)
 
 
 class TimeLeft:
-    """The time left for the crawl, as far as one process knows."""
+    """One process's view of the time left for the crawl."""
 
     def __init__(self, carrier: Carrier, limit: float | None, boottime: Callable[[], float]) -> None:
         """``limit``: seconds from now, if this process sets the limit; None if it does not."""

@@ -72,8 +72,8 @@ def interruption() -> Iterator[int]:
 def stopping_signals(
     loop: AbstractEventLoop, stop: Callable[[], object], quitting: Callable[[], object] = bool
 ) -> AbstractContextManager[None]:
-    """Return a context in which an ending signal makes the loop call ``stop``, which ends the crawl in order. A second
-    SIGINT calls ``quitting`` and ends the process immediately; the journal holds all unsaved changes."""
+    """Return a context in which an ending signal makes the loop call ``stop``, which shuts the crawl down cleanly. A
+    second SIGINT calls ``quitting`` and ends the process immediately; the journal holds all unsaved changes."""
 
     def stopped(number: int) -> None:
         import logging  # noqa: PLC0415, slow to import

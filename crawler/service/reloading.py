@@ -1,4 +1,4 @@
-"""Reloads the configuration of a running crawl. All of it is checked before any of it takes effect."""
+"""Reloads the configuration of a running crawl. It is checked as a whole before any change takes effect."""
 
 from __future__ import annotations
 

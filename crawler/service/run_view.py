@@ -169,7 +169,7 @@ class RunView:
         canonicaliser = Canonicaliser(self._settings.canonical.rules)
         hrefs = [canonicaliser.canonicalise(url) for url in choice.hrefs]
         if hrefs:
-            # A text that is not a URL matches no record, so it is kept as an empty one.
+            # A text that is not a URL matches no record, so it becomes an empty string.
             named = [url.href if isinstance(url, Canonical) else "" for url in hrefs]
             choice = replace(choice, hrefs=frozenset(named))
         path = job.directory / PAGES

@@ -38,8 +38,8 @@ class View(Protocol):
 
 class StatusReporter:
     """Keeps the views of a crawl up to date, each at its own pace. ``address`` is the dashboard's address; if given,
-    the dashboard records the history. ``files`` are the job's: if its directory was moved away, nothing is written to
-    another directory in its place."""
+    the dashboard records the history. ``files`` are the job's files: if the job's directory was moved away, nothing is
+    written to a directory that replaced it."""
 
     def __init__(
         self,

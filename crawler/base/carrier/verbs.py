@@ -82,7 +82,7 @@ class Carrier(Protocol):
     async def read(self, after: Mapping[str, Position], most: int, wait: float) -> dict[str, list[Entry]]:
         """Return, for each stream with entries after its position, the first ``most`` of them, in order.
 
-        Waits at most ``wait`` seconds for one. A position that the carrier does not know, because it has lost the
+        Waits at most ``wait`` seconds for an entry. A position that the carrier does not know, because it has lost the
         stream, counts as START.
         """
 
@@ -113,8 +113,8 @@ class Carrier(Protocol):
     async def put(self, name: str, values: Mapping[str, bytes], order: Order | None = None) -> bool:
         """Set small values of the name, each at most 64 KB.
 
-        A value that is always put with an ``order`` keeps the greatest: returns False, and sets nothing, if the carrier
-        knows a greater order of any of these values.
+        If a value is always put with an ``order``, the one with the greatest order remains: returns False, and sets
+        nothing, if the carrier knows a greater order of any of these values.
         """
 
     async def get(self, names: Sequence[str], key: str) -> list[bytes | None]:

@@ -61,7 +61,7 @@ class Progress:
         self.say(_line(stats))
 
     def say(self, text: str) -> None:
-        """Write a line of its own, above the live view if there is one."""
+        """Write a separate line, above the live view if there is one."""
         if self._live is not None:
             self._live.console.print(printable(text), markup=False, highlight=False, soft_wrap=True)
         else:

@@ -263,7 +263,7 @@ async def drive_and_checkpoint(worker: Worker, run: Run, clock: Callable[[], flo
             await run.job.checkpoint(clock(), whole=run.life.state is State.ENDED)
             await run.job.sync()
     if run.job.writer.failed is not None:
-        raise run.job.writer.failed  # by a sync that the end of the run did not wait for
+        raise run.job.writer.failed  # raised by a sync that the end of the run did not wait for
     await run.keeper.derive_rest()
     await run.keeper.compress_rest()
 

@@ -204,7 +204,7 @@ _OF_GROUPS = {
         "--partitions": _flag(
             "partitions.processes", "crawl with N processes, in partitions that they share", **_COUNT
         ),
-        "--partition-count": _flag("partitions.count", "partitions of a new crawl (2 per worker)", type=int, metavar="V"),
+        "--partition-count": _flag("partitions.count", "partitions of a new crawl (2 a worker)", type=int, metavar="V"),
         "--workers": _flag("partitions.workers", "wait for N workers before sharing out a new crawl", **_COUNT),
         "--engine": _flag(
             "partitions.engine", "share the crawl with other machines through the server at this URL", metavar="URL"

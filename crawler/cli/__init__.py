@@ -27,9 +27,9 @@ from crawler.service.ending_signals import quit_at_once
 
 __all__ = ["COMMANDS", "command_parser", "main"]
 
-# The commands, in the groups of `--help`. A command is the module of that name; its `add_options` takes the command's
-# parser and sets ``run``. Only the given command's module is imported: a tool in a pipe must not wait for
-# everything that a crawl needs.
+# The commands, grouped as in `--help`. The module of the same name has `add_options`, which adds a command's flags to
+# its parser and sets ``run``. Only the given command's module is imported, so that a tool in a pipe does not wait for a
+# crawl's imports.
 GROUPS = {
     "crawl": {
         "crawl": "start a crawl, or resume the one in the job directory",
@@ -47,7 +47,7 @@ GROUPS = {
         "sql": "answer an SQL query about the pages and links of a job",
         "explain": "everything a job knows about one URL",
         "report": "write one HTML page about a job, to share",
-        "audit": "find broken rules in the access logs of a server",
+        "audit": "find requests of a job that broke the rules, in a server's access logs",
         "retract": "list the pages that a job holds but that may no longer be used",
         "export": "write a job as CSV, Parquet, Markdown, CDXJ or WACZ",
     },
@@ -78,21 +78,21 @@ GROUPS = {
     },
 }
 COMMANDS = {name: text for group in GROUPS.values() for name, text in group.items()}
-_CRAWL = "crawl.json"  # in the directory of a partitioned crawl
-_BUCKET = "bucket.json"  # ... of a crawl that lives in a store
+_CRAWL = "crawl.json"  # file in the directory of a partitioned crawl
+_BUCKET = "bucket.json"  # file in the directory of a crawl that lives in a store
 _OWN_WORDS = ("crawl", "check", "demo")  # commands that report faults of a directory themselves
-_INTERRUPTED = 2.0  # seconds that readers have for remaining output after an interruption
+_INTERRUPTED = 2.0  # seconds that readers get to read the remaining output after an interruption
 _ENGINE = "--engine"
-_OF_ALL_MACHINES = ("stats", "top")  # commands that show the reports of workers
+_OF_ALL_MACHINES = ("stats", "top")  # commands that can show a whole crawl on several machines
 _HELP = ("-h", "--help")
 _VERSION = ("-V", "--version")
 _OF_THE_PROGRAM = (*_HELP, *_VERSION)
 
 
 def main(words: Sequence[str] | None = None, loaded: Callable[[bool, bool], object] = max) -> int:
-    """Run a command and return the exit code. ``loaded`` is called between the last import and the command with two
-    values: whether the command exits at once if it is interrupted before it has its own handlers (``quits_at_once``),
-    and whether no reader of standard error may delay it (``serves``)."""
+    """Run a command and return the exit code. Calls ``loaded(quits_at_once, serves)`` after the last import.
+    ``quits_at_once``: an interruption ends the command at once until it has its own handlers. ``serves``: no reader of
+    standard error may delay it."""
     code = _run(words, loaded)
     most = _INTERRUPTED if code == Exit.INTERRUPTED else math.inf
     faults: list[OSError] = []
@@ -103,7 +103,7 @@ def main(words: Sequence[str] | None = None, loaded: Callable[[bool, bool], obje
         flushing.start()
         flushing.join(min(most, threading.TIMEOUT_MAX))
     except KeyboardInterrupt:
-        quit_at_once()  # the interpreter would flush again
+        quit_at_once()  # a normal exit would flush again
     if flushing.is_alive():
         quit_at_once()
     for fault in faults:
@@ -183,7 +183,7 @@ def _parsed(words: list[str]) -> argparse.Namespace:
         named = next((each for each in ("seeds", "query") if hasattr(arguments, each)), "urls")
         if not hasattr(arguments, named) or any(word.startswith("-") and word != "-" for word in left):
             _refuse(parser, words[0], arguments, left)
-        setattr(arguments, named, getattr(arguments, named) + left)  # argparse takes only those before the first flag
+        setattr(arguments, named, getattr(arguments, named) + left)  # argparse stops at the first flag
     return arguments
 
 
@@ -199,8 +199,8 @@ def _check_takes(command: str, arguments: argparse.Namespace) -> None:
 
 
 def _performing(command: str, arguments: argparse.Namespace) -> Callable[[argparse.Namespace], int]:
-    """Return the function that runs the command: ``by_address`` if the user may have given the address of a store
-    instead of a directory, or a directory that holds only a part of a stored crawl."""
+    """Return the function that runs the command. It is ``by_address.run`` if the user may have given the address of a
+    store instead of a directory, or if the directory may hold only a part of a stored crawl."""
     given = [getattr(arguments, name, None) for name in ("job", "dir", "jobs")]
     job = given[0] if isinstance(given[0], os.PathLike) else None
     is_stored = job is not None and all(os.path.isfile(os.path.join(job, name)) for name in (_CRAWL, _BUCKET))
@@ -250,8 +250,8 @@ def _check_environment() -> None:
 
 
 def _with_dashes(words: list[str]) -> list[str]:
-    """Return the words with each list such as ``-,links`` joined to its flag: on its own it would be parsed as a
-    flag."""
+    """Return the words with each list such as ``-,links`` joined to its flag, because argparse would take a separate
+    list for a flag."""
     joined: list[str] = []
     for word in words:
         if word.startswith("-,") and joined and joined[-1].startswith("--") and "=" not in joined[-1]:
@@ -277,12 +277,11 @@ def _with_command(words: list[str]) -> list[str]:
 
 
 def command_parser(*names: str, by_engine: bool = False) -> CommandParser:
-    """Return a parser of the named commands only, because building a parser takes time. If none is named, return one
-    with all commands, each only with its line of ``--help``. ``by_engine``: the crawl is named by ``--engine``, not by
-    a directory."""
+    """Return a parser of the named commands only, because building a parser takes time. Without names, it has only the
+    lines of all commands in ``--help``. ``by_engine``: ``--engine`` names the crawl, not a directory."""
     parser = CommandParser(prog="crawler")
     parser.add_argument(
-        "--version", "-V", action="version", version=f"crawler {__version__}", help="with --verbose, also browsers"
+        "--version", "-V", action="version", version=f"crawler {__version__}", help="with --verbose, also list browsers"
     )
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
     for name in names or COMMANDS:

@@ -47,12 +47,14 @@ from crawler.url.urls.canonicaliser import Canonicaliser
 _MAGIC = "crawler-check"
 _VERSION = 1
 _SHOWN = 10  # pages shown per URL
-# The files of a job in its directory, apart from hidden ones. A check that has ended is removed if there are no others.
+# The files of a job in its directory, except hidden ones. A check that has ended is removed only if its directory holds
+# no other files.
 _OF_A_JOB = re.compile(
     r"(pages(-\d+)?\.jsonl(\.zst)?|(job|run|live|history|check)\.json|parsing\.map|crash\.txt"
     r"|inbox|links|bodies|store|seen|dashboard-token|open-dashboard\.html|lock)(\.part)?"
 )
-# ... and in its subdirectories. `command.json` is not listed: its presence shows that a crawl was run here since.
+# The files of a job in its subdirectories. `command.json` is not listed: only a crawl that ran here after the check
+# writes it.
 _WITHIN = {
     "inbox": re.compile(r"[^.]+\.(urls|command|answer)(\.part)?"),
     "links": re.compile(r"links-\d+\.jsonl(\.zst)?(\.part)?"),
@@ -128,7 +130,7 @@ def run(arguments: argparse.Namespace) -> int:
     settings = _settings(arguments)
     _note(directory, asked, ended=False)
     result = _crawl(arguments, settings, seeds)
-    if result.reason in _OVER:  # even if the report fails, the next check starts over
+    if result.reason in _OVER:  # the next check starts over even if this report fails
         _note(directory, asked, ended=True)
     findings = Findings(settings.canonical.rules)
     with contextlib.closing(findings):
@@ -208,7 +210,7 @@ def _strange(directory: Path) -> Iterator[str]:
 
 
 def _note(directory: Path, asked: dict[str, Any], *, ended: bool) -> None:
-    """Record in the directory that it holds a check, and whether that has ended. Raises OSError."""
+    """Record in the directory that it holds a check, and whether the check has ended. Raises OSError."""
     disk = RealDisk()
     make_directory(directory, disk)
     note = encode_envelope(_MAGIC, _VERSION, {"asked": asked, "ended": ended})
@@ -238,13 +240,13 @@ def _crawl(arguments: argparse.Namespace, settings: Settings, seeds: NamedSeeds)
     known = Configuration(settings, partial(crawl.read_again, arguments))
     with shown_run(arguments) as view, view or contextlib.nullcontext():
         result = asyncio.run(run_crawl(directory, known, batches, view, RunOptions()))
-    wait_for_reader(sys.stderr)  # before printing
+    wait_for_reader(sys.stderr)  # standard error is complete before the report is printed
     return result
 
 
 def _written(table: Path, findings: Findings) -> int | OSError:
-    """Write all links to a file, and return the number of rows; or return the error, which must not prevent the
-    report."""
+    """Write all links to a file, and return the number of rows. Returns an error instead of raising it, because it must
+    not prevent the report."""
     rows = (_cells(link) for result in Result for link in findings.links(result))
     numbers = itertools.count()
     try:

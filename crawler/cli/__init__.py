@@ -27,9 +27,9 @@ from crawler.service.ending_signals import quit_at_once
 
 __all__ = ["COMMANDS", "command_parser", "main"]
 
-# The commands, grouped as in `--help`. The module of the same name has `add_options`, which adds a command's flags to
-# its parser and sets ``run``. Only the given command's module is imported, so that a tool in a pipe does not wait for a
-# crawl's imports.
+# The commands, grouped as in `--help`. The module with a command's name defines `add_options`, which adds the command's
+# flags to its parser and sets ``run``. Only the given command's module is imported, so that a tool in a pipe does not
+# wait for a crawl's imports.
 GROUPS = {
     "crawl": {
         "crawl": "start a crawl, or resume the one in the job directory",

@@ -89,7 +89,7 @@ async def _put_back_all(
         found += len(part)
         hrefs |= choice.hrefs.intersection(past.href for past in part)
         await _put_back(url_batches, part, priority)
-    # Without this condition, each partition would print a line.
+    # Report only if URLs were found: otherwise each partition would print a line.
     return _Found(found, frozenset(hrefs)), await url_batches.report(_words) if found else Exit.OK
 
 

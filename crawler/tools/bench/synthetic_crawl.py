@@ -30,7 +30,7 @@ class CrawlFailedError(Exception):
 
 class Contender(Struct, frozen=True):
     """A crawler to measure. ``words(seeds, home)`` returns the module and the arguments of a crawl that writes to
-    ``home``, ``found(home)`` its results, of these ``kinds``."""
+    ``home``. ``found(home)`` yields the URLs that it found, which should be all URLs of these ``kinds``."""
 
     name: str
     words: Callable[[Path, Path], list[str]]

@@ -36,14 +36,14 @@ MOST_HOSTS = 10_000
 _FAN = 6  # children of a page in the tree of its site
 _MENU = 8  # pages of a site that all its pages link to
 _BLOCKS = 256  # different blocks of text that pages consist of
-_BLOCK = 1_000  # characters, at least
+_BLOCK = 1_000  # minimum characters per block
 _MOST_BLOCK = 1_250
 _FRAME = 150  # characters around the text of a page
 ROW = 250  # hosts that share the first three numbers of an address
 # Deciles measured by the HTTP Archive and Common Crawl: half of all pages have less than 32 KB and 60 links.
 _SIZES = (2, 5, 9, 14, 20, 28, 37, 50, 72, 110, 242)  # KB
 _LINKS = (4, 12, 20, 30, 42, 55, 68, 90, 120, 180, 320)
-_PLACES = {"moved": 10, "gone": 8, "copy": 8, "private": 8}  # pages of 256 that have a URL of the kind
+_PLACES = {"moved": 10, "gone": 8, "copy": 8, "private": 8}  # pages out of 256 that have a URL of this kind
 
 
 class Mode(Enum):
@@ -175,7 +175,7 @@ class Sites:
     def others(self, number: int, seed: int) -> list[int]:
         host, local = self.place(number)
         start, size = self._start(host), self._size(host)
-        draws = Draws(seed, "links", number, 2 + 4 * _LINKS[-1])  # a popular page may need three, and its site one
+        draws = Draws(seed, "links", number, 2 + 4 * _LINKS[-1])  # up to three draws per popular page, one for its site
         most = draws.between(_LINKS)
         links = list(range(start, start + min(size, _MENU)))
         links += range(start + max(0, local - 2), start + min(size, local + 3))

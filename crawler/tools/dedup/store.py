@@ -131,5 +131,5 @@ class FilterFile:
         self.replace(lambda out: write_stored(out, stored))
 
     def replace(self, write: Callable[[Output], object]) -> None:
-        """Replace the file with any bytes."""
+        """Replace the file with the output of ``write``."""
         replace_file(self.path, write, self._disk)

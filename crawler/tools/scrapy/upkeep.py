@@ -24,8 +24,8 @@ def delete(names: Iterable[bytes], batch: Batch) -> None:
 
 
 class EndedNames:
-    """Finished requests whose bytes are still stored. A sync makes those ends durable that were written before
-    it started."""
+    """Finished requests whose bytes are still stored. A sync makes the ends durable that were written before it
+    started."""
 
     def __init__(self, found: list[bytes]) -> None:
         self._written = found

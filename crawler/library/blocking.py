@@ -58,7 +58,7 @@ def run(
                     each.result()
     except KeyboardInterrupt:
         kept = f"the crawl was stopped: crawler.Job({str(directory)!r}) reads its records, and another run resumes it"
-        raise KeyboardInterrupt(kept) from None  # where this program waited says nothing
+        raise KeyboardInterrupt(kept) from None  # a traceback of where this program waited would not help
     return CrawlResult(Path(directory), crawling.stats, crawling.fetched_before)
 
 
@@ -146,7 +146,7 @@ def _work(code: NamedCode, crawling: _Crawling) -> None:
 
 @contextlib.contextmanager
 def _crawling(crawl: Crawl) -> Iterator[_Crawling]:
-    """Crawl until the block ends. Raises the error that ended the crawl."""
+    """Run the crawl in a thread until the ``with`` block ends. Raises the error that ended the crawl."""
     crawling, executor = _Crawling(crawl), ThreadPoolExecutor(1, "crawl")
     ended: Future[Any] = executor.submit(lambda: asyncio.run(crawling.run()))
     executor.shutdown(wait=False)

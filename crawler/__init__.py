@@ -8,7 +8,7 @@ What programs may import from here is stable, and described in docs/reference/li
     Job                 a job to read: statistics, records, hosts
     JobError            a job directory that cannot be used
     Crawl               a crawl as a loop over its pages
-    Page                a page, in that loop and as functions see it
+    Page                a page as the loop and functions see it
     run                 a crawl for programs without an event loop
     DROP                a function's answer for a page of which outputs keep only the record
     NoSeedFetched       a crawl that is over and has fetched no seed

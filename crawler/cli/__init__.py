@@ -33,7 +33,7 @@ __all__ = ["COMMANDS", "command_parser", "main"]
 GROUPS = {
     "crawl": {
         "crawl": "start a crawl, or resume the one in the job directory",
-        "check": "list the broken links of a site, with all pages that have them",
+        "check": "list the broken links of a site, with all pages that contain them",
         "work": "add a worker to a partitioned crawl, on this machine or another",
         "demo": "crawl real pages offline, with the dashboard",
         "mcp": "let an agent crawl, search and read (Model Context Protocol)",
@@ -43,10 +43,10 @@ GROUPS = {
         "dashboard": "the live page of a job",
         "top": "the live page of a job, in the terminal",
         "tail": "follow the records of a job, each printed once",
-        "hosts": "the hosts of a job: state, pending, next time, why",
+        "hosts": "the hosts of a job: state, pending URLs, next request, reason",
         "sql": "answer an SQL query about the pages and links of a job",
         "explain": "everything a job knows about one URL",
-        "report": "write one HTML page about a job, to share",
+        "report": "write an HTML page about a job that you can share",
         "audit": "find requests of a job that broke the rules, in a server's access logs",
         "retract": "list the pages that a job holds but that may no longer be used",
         "export": "write a job as CSV, Parquet, Markdown, CDXJ or WACZ",
@@ -63,14 +63,14 @@ GROUPS = {
         "backup": "copy a job, running or not; later backups copy only new data",
         "restore": "create a job from a backup",
         "split": "split a crawl in a store into more partitions",
-        "verify": "check every checksum and cross-count of a job",
+        "verify": "check all checksums and counts of a job",
         "repair": "repair a damaged job",
     },
     "without a job": {
         "identity": "create the keys that sign requests, and check the published ones",
         "config": "the default configuration with its comments; files for systemd, Prometheus and Grafana",
         "canon": "canonicalise URLs from standard input",
-        "dedup": "print the URLs, or lines, of standard input that are new",
+        "dedup": "print the URLs or lines of standard input that are new",
         "filter": "build, merge and inspect seen-set files",
         "plan": "compare the kinds of seen-set for a number of URLs",
         "bench": "measure a crawl of a synthetic web on this machine",
@@ -116,7 +116,7 @@ def main(words: Sequence[str] | None = None, loaded: Callable[[bool, bool], obje
 
 
 def _flush(faults: list[OSError]) -> None:
-    """Flush the standard streams, as the interpreter would at exit (but with a traceback on failure)."""
+    """Flush the standard streams and collect errors, for which the interpreter would print a traceback at exit."""
     try:
         sys.stdout.flush()
         with watched(sys.stderr):
@@ -157,14 +157,14 @@ def _run(words: Sequence[str] | None, loaded: Callable[[bool, bool], object]) ->
     except KeyboardInterrupt:
         return Exit.INTERRUPTED
     except BrokenPipeError:
-        turn_away(sys.stdout)  # the reader of our output has left
+        turn_away(sys.stdout)  # the reader of our output has closed it
         return Exit.FAILED
     except OSError as error:
         return _failed(words, f"error: {' '.join(str(error).split())}")
 
 
 def _failed(words: list[str], text: str, code: Exit = Exit.FAILED) -> int:
-    """Report an error in one line, with ``--json`` also as an object, and return the exit code."""
+    """Report an error in one line, and with ``--json`` also as a JSON object. Returns the exit code."""
     say(sys.stderr, f"crawler: {text}")
     if any(word.partition("=")[0] == "--json" for word in words):
         with contextlib.suppress(OSError):
@@ -179,7 +179,7 @@ def _parsed(words: list[str]) -> argparse.Namespace:
     if left:
         outputs = getattr(arguments, "output", ())
         if outputs and _are_outputs(left):
-            raise UsageError(f"commas separate the names of --output: --output {','.join([*outputs, *left])}")
+            raise UsageError(f"separate the names of --output with commas: --output {','.join([*outputs, *left])}")
         named = next((each for each in ("seeds", "query") if hasattr(arguments, each)), "urls")
         if not hasattr(arguments, named) or any(word.startswith("-") and word != "-" for word in left):
             _refuse(parser, words[0], arguments, left)
@@ -194,7 +194,7 @@ def _check_takes(command: str, arguments: argparse.Namespace) -> None:
         return
     if not os.path.isfile(os.path.join(job, _CRAWL)):
         return
-    instead = f"name a partition of it, such as {os.path.join(job, 'partitions', '00')}"
+    instead = f"name one of its partitions, such as {os.path.join(job, 'partitions', '00')}"
     raise UsageError(f"{job} holds a partitioned crawl, but `crawler {command}` takes one job: {instead}")
 
 
@@ -213,7 +213,7 @@ def _performing(command: str, arguments: argparse.Namespace) -> Callable[[argpar
 
 
 def _refuse(parser: CommandParser, command: str, arguments: argparse.Namespace, left: list[str]) -> NoReturn:
-    """Report arguments that no command takes: the first wrong flag, with the closest valid one."""
+    """Raise UsageError for unknown arguments. It names the first unknown flag and the closest valid one."""
     own = parser.commands.get(command)
     flags = [word for word in left if word.startswith("-") and word != "-"]
     if isinstance(own, CommandParser) and flags:
@@ -221,8 +221,8 @@ def _refuse(parser: CommandParser, command: str, arguments: argparse.Namespace, 
     if hasattr(arguments, "job") and all(map(os.path.isdir, left)):
         whole = "; for a crawl on several machines, --engine URL --crawl NAME shows all of it"
         hint = whole if command in _OF_ALL_MACHINES else ""
-        own_words = f"`crawler {command}` takes one directory, but {left[0]} is another one"
-        raise UsageError(f"{own_words}: run it once for each{hint}")
+        own_words = f"`crawler {command}` takes one directory, but {left[0]} is a second one"
+        raise UsageError(f"{own_words}: run the command once for each{hint}")
     parser.error(f"unrecognized arguments: {' '.join(left)}")
 
 
@@ -233,7 +233,8 @@ def _are_outputs(words: list[str]) -> bool:
 
 
 def _check_text(words: list[str]) -> None:
-    """Raise UsageError for bytes that are not UTF-8: neither the job's store nor its output could name such a file."""
+    """Raise UsageError for a word that is not UTF-8, because neither the job's store nor its output could name such a
+    file."""
     for word in words:
         try:
             word.encode("utf-8")
@@ -268,7 +269,7 @@ def _with_command(words: list[str]) -> list[str]:
     first = words[0]
     if first == "help" and not os.path.exists(first):
         return ["--help", "all"] if words[1:2] == ["all"] else [*words[1:2], "--help"]
-    names_file = "/" in first or "." in first  # no command has these
+    names_file = "/" in first or "." in first  # no command's name has these
     if not names_file and not first.startswith("-") and not os.path.exists(first):
         hint = nearest(first, [*COMMANDS, "help"])
         if hint:

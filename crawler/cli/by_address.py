@@ -114,7 +114,7 @@ def _is_read(command: str, name: str) -> bool:
 
 @contextlib.contextmanager
 def _named(arguments: argparse.Namespace, address: str) -> Iterator[None]:
-    """A context in which output and errors show the job by its address."""
+    """A context in which output and errors name the job by its address."""
     copy = str(arguments.job)
     shown = json.dumps(address)[1:-1] if getattr(arguments, "json", False) else address
     out, err = sys.stdout, sys.stderr
@@ -139,7 +139,7 @@ def _renamed(stream: TextIO, name: str, shown: str) -> TextIO:
 
 
 class _Renaming:
-    """A text stream that replaces one name by another."""
+    """A text stream that replaces one name with another."""
 
     def __init__(self, stream: TextIO, name: str, shown: str) -> None:
         self._stream = stream

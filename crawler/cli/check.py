@@ -1,4 +1,4 @@
-"""``crawler check URL``: reports the broken links of a site, each with all pages that have it."""
+"""``crawler check URL``: reports the broken links of a site, each with all pages that contain it."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.usage = "%(prog)s URL... [FLAG...]"
     parser.epilog = examples(_EXAMPLES)
     parser.description = (
-        "Crawl a site and list its broken links, each with all pages that have it. External links are fetched "
+        "Crawl a site and list its broken links, each with all pages that contain it. External links are fetched "
         "once each, and not followed. The exit code is 1 if a link is broken. Run the same command to resume an "
         "interrupted check; a check that has ended starts over."
     )
@@ -148,7 +148,8 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _place_of(out: Path, job: Path) -> Path:
-    """Return the path of the table. Raises UsageError if another file is there, or none can be created there."""
+    """Return the path of the table. Raises UsageError if the path is taken by a different kind of file, or cannot be
+    created."""
     try:
         place = free_file(out, job, _is_table)
         with tempfile.TemporaryDirectory(".part", f".{place.name}.", place.parent):
@@ -163,8 +164,8 @@ def _is_table(stream: BinaryIO) -> bool:
 
 
 def _make_room(directory: Path, asked: dict[str, Any]) -> None:
-    """Remove a check that has ended. Only a check is ever removed, and only if its directory holds no other files.
-    Raises UsageError, JobError, OSError."""
+    """Remove the previous check if it has ended. Only a check is ever removed, and only if its directory holds no other
+    files. Raises UsageError, JobError, OSError."""
     path = directory / CHECK
     try:
         known = read_envelope(path, _MAGIC, _VERSION, str(path))
@@ -181,8 +182,8 @@ def _make_room(directory: Path, asked: dict[str, Any]) -> None:
         if known.get("asked") != asked:
             words = " ".join(map(str, known.get("asked", {}).get("seeds", ())))
             raise UsageError(
-                f"{directory} holds another check that was interrupted, of {words}: resume it with the same command, "
-                "use another directory with --job, or remove this one"
+                f"{directory} holds an interrupted check of {words}: resume it with the same command, use another "
+                "directory with --job, or remove this directory"
             )
         return
     if strange := sorted(_strange(directory)):

@@ -29,7 +29,7 @@ _BESIDE = 50  # minimum characters per line for texts next to names
 
 
 class Formatter(argparse.HelpFormatter):
-    """Fills paragraphs, and leaves indented lines, such as examples, unchanged."""
+    """Wraps paragraphs, and leaves indented lines, such as examples, unchanged."""
 
     def __init__(self, prog: str) -> None:
         super().__init__(prog, max_help_position=30, width=width())

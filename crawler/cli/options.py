@@ -138,17 +138,17 @@ _OF_GROUPS = {
         "--fail-on-limit": _flag(
             "crawl.fail_on_limit", "exit with code 3 if --max-pages or --max-time ends the run", **_SWITCH
         ),
-        "--min-free": _flag("durability.min_free", "stop when the job's disk has less free space ({})", **_SIZE),
+        "--min-free": _flag("durability.min_free", "stop if the job's disk has less than this free ({})", **_SIZE),
     },
     "politeness": {
         "--contact": _flag(
             "fetch.contact", "how to reach the operator; added to the User-Agent", metavar="URL-OR-MAIL"
         ),
-        "--user-agent": _flag("fetch.user_agent", "product token first, as in name/1.0", metavar="TEXT"),
+        "--user-agent": _flag("fetch.user_agent", "starts with a product token, as in name/1.0", metavar="TEXT"),
         "--delay": _flag("politeness.delay", "time between two requests to a host ({} s)", **_TIME),
         "--per-host": _flag("politeness.per_host", "concurrent requests to a host ({})", **_COUNT),
         "--host-key": _flag(
-            "politeness.host_key", "group that shares one delay and its request slots ({})", choices=HOST_KEYS
+            "politeness.host_key", "group of hosts that shares one delay and the request slots ({})", choices=HOST_KEYS
         ),
         "--rate": _flag("politeness.rate", "requests per second in total (no limit)", type=float, metavar="N"),
         "--concurrency": _flag("crawl.concurrency", "URLs in flight ({})", **_COUNT),
@@ -161,7 +161,7 @@ _OF_GROUPS = {
             "fetch.allow_networks", "fetch addresses in this network; may be repeated", metavar="NET", **_EACH
         ),
         "--proxy": _flag(
-            "fetch.proxy", "fetch through a proxy; `direct`: ignore the environment's proxies too", metavar="URL"
+            "fetch.proxy", "fetch through a proxy; `direct`: use none, not even the environment's", metavar="URL"
         ),
     },
     "seen-set": {
@@ -174,15 +174,15 @@ _OF_GROUPS = {
         "--ledger": _flag(
             "seen.ledger",
             "confirm on disk URLs that the seen-set reports as seen, so that no page is skipped by mistake (on; "
-            "--no-ledger saves about 30 bytes of disk a URL)",
+            "--no-ledger saves about 30 bytes of disk per URL)",
             action=argparse.BooleanOptionalAction,
         ),
     },
     "outputs": {
         "--output": _flag(
             "output.keep",
-            f"keep more than the records of pages: {', '.join(KEPT)} (wacz: warc, and at the end DIR/archive.wacz, "
-            "which takes as much space again, twice while it is replaced); -: also write records to standard output",
+            f"outputs to keep besides page records: {', '.join(KEPT)} (wacz: warc, and at the end DIR/archive.wacz, "
+            "which takes the same space again, or twice that while it is replaced); -: also write records to standard output",
             type=output_names,
             metavar="NAME,...",
         ),
@@ -204,7 +204,9 @@ _OF_GROUPS = {
         "--partitions": _flag(
             "partitions.processes", "crawl with N processes, in partitions that they share", **_COUNT
         ),
-        "--partition-count": _flag("partitions.count", "partitions of a new crawl (4 a worker)", type=int, metavar="V"),
+        "--partition-count": _flag(
+            "partitions.count", "partitions of a new crawl (4 per worker)", type=int, metavar="V"
+        ),
         "--workers": _flag(
             "partitions.workers", "wait for N workers before assigning the partitions of a new crawl", **_COUNT
         ),

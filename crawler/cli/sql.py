@@ -32,7 +32,7 @@ _ABOUT = {
     "hosts": "each host",
 }
 _EXAMPLE = "SELECT status, count(*) FROM pages GROUP BY ALL ORDER BY ALL"
-_WIDEST = 100  # characters of a cell
+_WIDEST = 100  # maximum characters of a cell
 _MEASURED = 1000  # rows whose cells determine the column widths
 
 

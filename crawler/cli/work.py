@@ -1,7 +1,7 @@
 """``crawler work --store ADDRESS --dir DIR``: one worker of a partitioned crawl.
 
 The store identifies the crawl and its carrier, which has the settings of the crawl. A worker started by ``crawler
---partitions`` gets all of these from that process.
+--partitions`` gets all of this from that process.
 """
 
 from __future__ import annotations

@@ -83,14 +83,14 @@ class _Crawling:
         self.stats = crawl.stats()
 
     def stop(self) -> None:
-        """Stop the crawl, once it has begun."""
+        """Stop the crawl, or have it stop as soon as it has started."""
         with self._lock:
             if not self._is_stopped:
                 self._is_stopped = True
                 self.began.add_done_callback(lambda began: began.result().call_soon_threadsafe(self._over.set))
 
     def awaited(self, function: Callable[[], Awaitable[T]]) -> T | None:
-        """Call a function in the crawl's thread, and return what it awaits; None if the crawl is stopped."""
+        """Await ``function()`` in the crawl's thread and return the result, or None if the crawl is stopped."""
         with self._lock:  # after ``stop``, the loop may end without this call
             if self._is_stopped:
                 return None

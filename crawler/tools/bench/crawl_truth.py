@@ -20,7 +20,7 @@ class Found(NamedTuple):
 
     url: str
     status: int | None
-    seconds: float | None = None  # duration of the exchange
+    seconds: float | None = None  # duration of the request
 
 
 class Verdict(Struct, frozen=True):

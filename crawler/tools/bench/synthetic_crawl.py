@@ -106,7 +106,7 @@ def measure(contender: Contender, shape: Shape, home: Path, environment: dict[st
 
 
 def _timed(output: Iterable[Found], times: list[float]) -> Iterator[Found]:
-    """Yield the URLs of ``output``, and append their durations in milliseconds."""
+    """Yield the URLs of ``output``, and append the durations of their requests, in milliseconds, to ``times``."""
     for found in output:
         if found.seconds is not None:
             times.append(1000 * found.seconds)

@@ -119,7 +119,7 @@ class Connection(asyncio.Protocol):
         self._host = host
         self._slow = habit_of(host) is Habit.SLOW
         self._waiting = b""
-        self._left = hosts.each  # requests until the connection is closed
+        self._left = hosts.each  # requests left until the server closes the connection
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)

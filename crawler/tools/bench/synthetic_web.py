@@ -77,11 +77,11 @@ class Habit(Enum):
 
 
 _HABITS = {1: Habit.SLOW, 2: Habit.STORMY, 3: Habit.UNRULED}
-_HABITS_REPEAT = 16  # hosts
+_HABITS_REPEAT = 16  # hosts until the habits repeat
 
 
 class Answer(Struct, frozen=True):
-    """The answer to a path. ``kind`` is that of the URL; None if it belongs to no page."""
+    """The answer to a path. ``kind`` is the kind of the URL, or None if the URL belongs to no page."""
 
     status: int
     body: bytes
@@ -196,8 +196,7 @@ class Sites:
 
 
 class Chains:
-    """As many chains as hosts. The next page of a chain is on the next host; its first page is the home page of a
-    host."""
+    """As many chains as hosts. Each chain starts at the home page of a host, and each next page is on the next host."""
 
     def __init__(self, pages: int, hosts: int) -> None:
         self._pages = pages

@@ -34,7 +34,8 @@ class FilterFileError(UserFault):
 
 
 class StoredFilter(Struct, frozen=True):
-    """The contents of a file. ``keys`` is None if the file has none, ``digests`` if none are stored next to it."""
+    """The contents of a file. ``keys`` is None if the file has none, ``digests`` is None if no digests are stored next
+    to it."""
 
     seen: Filter
     keys: KeySpec | None

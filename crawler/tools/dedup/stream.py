@@ -54,10 +54,10 @@ class Tally(Struct):
 
 
 class Lookout:
-    """Adds keys to a seen-set, and warns once for each cause when it fills up, in time to act.
+    """Adds keys to a seen-set, and warns once for each cause, in time to act, when the set fills up.
 
     A forecast reads a part of the filter, so it is not made for each batch. The relevant counts are known in advance:
-    when a tenth of the newest slice is left, and when that slice is full. Keys are added only up to the next of these
+    when a tenth of the newest slice is left, and when the slice is full. Keys are added only up to the next of these
     counts at a time, so a large batch does not skip it."""
 
     def __init__(
@@ -154,7 +154,7 @@ class Keeper:
             self.store(seen)
 
     def settle(self, seen: Filter, interrupted: Callable[[], bool]) -> None:
-        """Store ``seen``; then, unless a signal arrives, finish a pending rebuild and store it again. Raises
+        """Store ``seen``. Unless a signal arrives, then finish any pending rebuild and store ``seen`` again. Raises
         OSError."""
         self.store(seen)
         while self._rebuild is not None and self._rebuild.pending and not interrupted():

@@ -1,7 +1,8 @@
 """Makes a job of requests durable in the background: syncs and generations run in the job's thread, one piece at each
 call, and the spider never waits for the disk.
 
-It also tracks finished requests whose bytes are still stored; these are deleted once the end is durable.
+It also tracks finished requests whose bytes are still stored. The bytes are deleted once the end of the request is
+durable.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ class EndedNames:
 
 
 class Upkeep:
-    """Syncs and generations of one job, one after another."""
+    """Runs the syncs and generations of one job, one after another."""
 
     def __init__(self, job: Job, ended: EndedNames, settings: DurabilitySettings, now: float) -> None:
         self._job = job

@@ -182,7 +182,7 @@ _OF_GROUPS = {
         "--output": _flag(
             "output.keep",
             f"outputs to keep besides page records: {', '.join(KEPT)} (wacz: warc, and at the end DIR/archive.wacz, "
-            "which takes the same space again, or twice that while it is replaced); -: also write records to standard output",
+            "which takes the same space again, or twice that while replaced); -: also write records to standard output",
             type=output_names,
             metavar="NAME,...",
         ),

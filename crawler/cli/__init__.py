@@ -33,7 +33,7 @@ __all__ = ["COMMANDS", "command_parser", "main"]
 GROUPS = {
     "crawl": {
         "crawl": "start a crawl, or resume the one in the job directory",
-        "check": "list the broken links of a site, with all pages that contain them",
+        "check": "list a site's broken links and the pages that contain them",
         "work": "add a worker to a partitioned crawl, on this machine or another",
         "demo": "crawl real pages offline, with the dashboard",
         "mcp": "let an agent crawl, search and read (Model Context Protocol)",
@@ -46,8 +46,8 @@ GROUPS = {
         "hosts": "the hosts of a job: state, pending URLs, next request, reason",
         "sql": "answer an SQL query about the pages and links of a job",
         "explain": "everything a job knows about one URL",
-        "report": "write an HTML page about a job that you can share",
-        "audit": "find requests of a job that broke the rules, in a server's access logs",
+        "report": "write a shareable HTML page about a job",
+        "audit": "find a job's rule violations in a server's access logs",
         "retract": "list the pages that a job holds but that may no longer be used",
         "export": "write a job as CSV, Parquet, Markdown, CDXJ or WACZ",
     },

@@ -12,7 +12,7 @@ FIRST = ("crawl", "check", "sql", "export", "stats", "explain", "demo")  # comma
 
 EXAMPLES = (
     ("crawler https://example.org/ --output markdown", "a site as Markdown files; run again to resume"),
-    ("crawler check https://example.org/", "its broken links, with the pages that link to them"),
+    ("crawler check https://example.org/", "its broken links, with the pages that contain them"),
     ("crawler https://example.org/ --browser", "a site whose pages are built by scripts"),
     ("crawler seeds.txt --job news --dashboard 8080", "a list of URLs, and the live page"),
 )

@@ -133,7 +133,7 @@ class Crawls:
         coordinate their pauses between requests."""
         others = [each for each, is_running in self.running().items() if is_running and each != name]
         if len(others) >= MOST_RUNNING:
-            raise UsageError(f"{MOST_RUNNING} crawls are running: wait for one or stop it ({', '.join(others)})")
+            raise UsageError(f"{MOST_RUNNING} crawls are running: wait for one to end or stop it ({', '.join(others)})")
         hosts = set(map(_host_of, seeds))
         for other in others:
             theirs = set(map(_host_of, command_seeds(self.directory / other)))

@@ -1,4 +1,4 @@
-"""``crawler forget``: removes URLs from a job's seen-set, so that they are fetched again when they are found again."""
+"""``crawler forget``: removes URLs from a job's seen-set, so that the crawl fetches them when it finds them again."""
 
 from __future__ import annotations
 

@@ -185,7 +185,7 @@ class Launches:
             raise LaunchError("its seeds no longer exist, or came from standard input: start a new job with them")
         has_page = read_run(source).settings.dashboard.listen is not None
         page = ("--dashboard=0",) if has_page else ()  # the other job's port may be in use
-        # They are copied: the new job must not depend on the other job's files.
+        # The seeds are copied: the new job must not depend on the other job's files.
         seeds = itertools.chain(urls, *map(read_urls, files))
         return await self._begin(directory, seeds, (*command.words, *page), Path(command.directory))
 

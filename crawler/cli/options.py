@@ -293,7 +293,7 @@ def whole_number(text: str) -> int:
 
 
 class Giver(Struct, frozen=True):
-    """Names the origin of flags in messages: ``place`` that of all flags, ``of_flag(flag)`` that of one."""
+    """Names the origin of flags in messages. ``place`` is the origin of all flags, ``of_flag(flag)`` of one flag."""
 
     place: str
     of_flag: Callable[[str], str]

@@ -115,7 +115,7 @@ def _has_last_word(directory: Path, settings: Settings) -> bool:
 
 
 async def _shown(arguments: argparse.Namespace, settings: DashboardSettings, view: Progress | None) -> None:
-    """Serve the dashboard, if it is wanted, from the files of the crawl, until cancelled."""
+    """If a dashboard is wanted, serve it from the files of the crawl until cancelled."""
     directory: Path = arguments.job
     if settings.listen is None:
         return

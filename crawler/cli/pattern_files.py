@@ -1,7 +1,7 @@
 """Patterns from files: an element ``@FILE`` of a list of patterns is replaced by the lines of that file.
 
-A file holds one pattern per line; empty lines, and lines that start with ``#``, are ignored. Its path is relative to
-the configuration file, or to the working directory if a flag names it.
+A file holds one pattern per line; empty lines, and lines that start with ``#``, are ignored. The path of the file is
+relative to the configuration file, or to the working directory if a flag names the file.
 """
 
 from __future__ import annotations

@@ -222,7 +222,7 @@ _LAYOUTS: dict[Mode, type[Sites | Chains]] = {Mode.WEB: Sites, Mode.CHAINS: Chai
 
 
 def address_of(host: int) -> str:
-    """Return the address of a host, from 127.64.0.1 on, away from those that other programs use."""
+    """Return the address of a host. Addresses start at 127.64.0.1, away from the ones that other programs use."""
     row, last = divmod(host, ROW)
     return f"127.{64 + row // 256}.{row % 256}.{last + 1}"
 

@@ -73,8 +73,8 @@ def guava_from_seen(seen: Filter) -> GuavaBloomFilter:
 
 def redis_commands(seen: Filter, key: str, string_bits: int = STRING_BITS) -> Iterator[bytes]:
     """Return commands that write the bits of ``seen`` to ``key``:0 and so on, and its description to ``key``. Raises
-    FilterError, before the first command, if its layout is not one bit per position. ``string_bits`` must be a multiple
-    of 2**23."""
+    FilterError, before the first command, if the layout of ``seen`` is not one bit per position. ``string_bits`` must
+    be a multiple of 2**23."""
     shot = seen.snapshot()
     state: Any = shot.state
     described = state["slices"][0]

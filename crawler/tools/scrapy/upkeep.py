@@ -38,7 +38,7 @@ class EndedNames:
         self._written.extend(names)
 
     def begin_sync(self) -> None:
-        """Record the start of a sync. If an earlier one failed, this one makes its ends durable too."""
+        """Record the start of a sync. This sync also covers the ends of an earlier sync that failed."""
         self._syncing += self._written
         self._written = []
 

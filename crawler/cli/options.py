@@ -205,7 +205,7 @@ _OF_GROUPS = {
             "partitions.processes", "crawl with N processes, in partitions that they share", **_COUNT
         ),
         "--partition-count": _flag(
-            "partitions.count", "partitions of a new crawl (4 per worker)", type=int, metavar="V"
+            "partitions.count", "partitions of a new crawl (2 per worker)", type=int, metavar="V"
         ),
         "--workers": _flag(
             "partitions.workers", "wait for N workers before assigning the partitions of a new crawl", **_COUNT

@@ -36,14 +36,14 @@ MODULES: dict[str, str] = {
         retries limits states
         host outage revisits postponement backoff_policy host_closed importance slot_share
         serving
-        host_session domain_shares schedule working_set lease own_times host_keys send_times
+        host_session domain_shares front_queues working_set lease own_times host_keys send_times
         gate queues host_status pace workbench
         ad_hoc_lease overrides frontier
         traps.counts traps.copies traps.origins traps.shape traps.soft404 traps.challenges
         traps.ids traps.traps rendering.recall rendering.rendering_odds
     """,
     "web": """
-        links.refresh links.headers links.about links.described links.embedded links.tags links.encoding
+        links.refresh links.headers links.about links.described links.embedded links.scan_tags links.encoding
         links.sitemap
         links.extract links.markdown links.tokens links.query links.text
         links.script_signs
@@ -123,7 +123,7 @@ MODULES: dict[str, str] = {
         rendering.renderer slots fair_turns loop_lag reading page_reader archiving seed_lines
         seeds discover judge understanding membership ending ledger_resolver lifecycle page_handler
         link_judge
-        user_code failing_seeds outage_detector context injector gauges durability
+        user_code failing_seeds outage_detector context injector gauges checkpoint_loop
         rendering.borrowing robots_redirect robots_visit rendering.sub_requests
         keepers kept_pages extracting_again on_disk focusing page_delivery rendering.worth_rendering
         rendering.page_rendering visit run

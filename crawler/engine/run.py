@@ -25,9 +25,9 @@ from crawler.base.memory import resident_memory
 from crawler.base.settings.parts import Settings
 from crawler.base.settings.sites import Sites
 from crawler.engine.archiving import WARC, head_of_files
+from crawler.engine.checkpoint_loop import DurabilityLoop
 from crawler.engine.context import Context
 from crawler.engine.discover import Discovery
-from crawler.engine.durability import DurabilityLoop
 from crawler.engine.ending import Ending
 from crawler.engine.gauges import Gauges, ProxyWatch
 from crawler.engine.injector import Injector

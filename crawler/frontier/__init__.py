@@ -10,7 +10,8 @@ reads a clock. To follow a lease, read ``frontier``, ``workbench``, ``gate`` and
     host, limits             the state of one host and its stored record; limits common to all hosts
     backoff_policy           how failures and responses change a host; ``host_closed``: when requests to it stop
     slot_share, host_session how slots are shared by time; how long a host keeps its turns
-    domain_shares, schedule  fair turns of domains; the front queues, and whose turn it is
+    domain_shares            fair turns of domains
+    front_queues             the front queues, and whose turn it is
     queues, working_set      back queues on disk with a window in memory; which hosts are in memory
     importance, revisits     OPIC scores; when visited pages are due again
     fair_semaphore, gate     lines of hosts; gaps, holds, groups of hosts

@@ -18,6 +18,7 @@ from collections.abc import Iterator
 
 from crawler.base.kv import Batch, Family, Reader
 from crawler.base.settings.parts import PolitenessSettings
+from crawler.frontier.front_queues import ACTIVE, Schedule, place_of
 from crawler.frontier.gate import Gate
 from crawler.frontier.host import NO_FAILURES, Host, decode_host, encode_host, host_name
 from crawler.frontier.host_closed import DomainTallies
@@ -27,7 +28,6 @@ from crawler.frontier.lease import Lease
 from crawler.frontier.limits import Limits
 from crawler.frontier.queues import BackQueues
 from crawler.frontier.request_outcome import RequestOutcome
-from crawler.frontier.schedule import ACTIVE, Schedule, place_of
 from crawler.frontier.slot_share import ALL, QUICK, SLOW, Kinds
 from crawler.frontier.states import (
     ANSWER,

@@ -33,7 +33,7 @@ from crawler.url.urls.canonicaliser import Canonical, Canonicaliser
 from crawler.web.extract.edges import REDIRECT
 from crawler.web.fetch import is_html
 from crawler.web.links.encoding import as_utf8, sniff_encoding
-from crawler.web.links.tags import all_tags, attributes_of_tag
+from crawler.web.links.scan_tags import all_tags, attributes_of_tag
 
 # Responses to crawlers and to clients that have not logged in: a browser may get another one.
 _REFUSALS = frozenset({401, 402, 403, 407, 429, 999})

@@ -16,7 +16,7 @@ from msgspec import Struct, ValidationError, convert, to_builtins
 
 from crawler.base.disk import Expendable
 from crawler.base.settings.live import Change
-from crawler.engine.durability import refusal_text
+from crawler.engine.checkpoint_loop import refusal_text
 from crawler.engine.lifecycle import PausedBy, State
 from crawler.engine.run import Run, pause_text
 from crawler.job.checkpoint.envelope import EnvelopeError

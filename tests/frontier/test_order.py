@@ -8,10 +8,10 @@ import pytest
 
 from crawler.base.settings.parts import PolitenessSettings
 from crawler.frontier.entry import CLASSES, Entry
+from crawler.frontier.front_queues import SHARES
 from crawler.frontier.frontier import Frontier
 from crawler.frontier.lease import Done
 from crawler.frontier.order import Order
-from crawler.frontier.schedule import SHARES
 from tests.memory_store import MemoryStore
 
 NOW = 1_700_000_000.0

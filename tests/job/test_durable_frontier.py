@@ -18,7 +18,7 @@ import pytest
 
 import crawler
 from crawler.base.settings.load import SettingsError
-from crawler.frontier.schedule import MOVED_MAX
+from crawler.frontier.front_queues import MOVED_MAX
 from crawler.job.directory import JobError
 from crawler.job.durable_frontier import DurableFrontier
 from crawler.job.platform import Platform

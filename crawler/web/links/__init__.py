@@ -5,5 +5,5 @@
 ``crawler.url.urls`` resolves them. The HTML tree defines the result; ``token_links`` nearly always finds the same links
 without a tree, in a tenth of the time. The cost of a tree is not bounded by the size of the page: ``is_cheap`` returns
 whether it may be built here, and ``scan_links`` finds nearly the same links in a page that exceeds all bounds (see
-``tags``).
+``scan_tags``).
 """

@@ -185,7 +185,7 @@ def encoding_name(label: str) -> str | None:
 
 def stated_encoding(head: bytes) -> str | None:
     """Return the encoding from the first ``meta`` element of a page's head."""
-    from crawler.web.links.tags import end_of_raw_text  # noqa: PLC0415, its patterns are large and often unused
+    from crawler.web.links.scan_tags import end_of_raw_text  # noqa: PLC0415, its patterns are large and often unused
 
     at, in_head = 0, True
     while (markup := _markup.search(head, at)) is not None and (in_head or markup.start() < PRESCAN_BYTES):

@@ -126,7 +126,7 @@ class _TagGroups:
         return f"only its first {self.ended_at} tags were read; more would take too long"
 
     def __call__(self, html: bytes | bytearray) -> Iterable[bytes]:
-        from crawler.web.links.tags import link_tags  # noqa: PLC0415, its patterns are large, and few pages need them
+        from crawler.web.links.scan_tags import link_tags  # noqa: PLC0415, its patterns are large, and few pages need them
 
         tags, read = link_tags(html, embedded=self._embedded), 0
         while group := list(_some(tags)):

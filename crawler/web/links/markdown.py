@@ -117,6 +117,6 @@ def _target(_: object, tokens: Sequence[Token], index: int, options: object, pag
 
 def _tags(_: object, tokens: Sequence[Token], index: int, options: object, page: dict[str, Any]) -> str:
     """Return the link tags in HTML, whose elements may never end."""
-    from crawler.web.links.tags import link_tags  # noqa: PLC0415, its patterns are large, and few pages need them
+    from crawler.web.links.scan_tags import link_tags  # noqa: PLC0415, its patterns are large, and few pages need them
 
     return b"".join(map(closed, link_tags(tokens[index].content.encode(), embedded=True))).decode()

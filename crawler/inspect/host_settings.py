@@ -73,7 +73,7 @@ def _plain(value: Any) -> Any:
 
 
 def setting_words(setting: SettingInForce) -> str:
-    """Return a setting as in ``delay 5.0 (crawl.toml, line 7)``."""
+    """Return a setting as text, such as ``delay 5.0 (crawl.toml, line 7)``."""
     value = setting.value
     if value is None:
         text = "no limit"

@@ -1,7 +1,7 @@
-"""Verifies a job: checks all checksums, and that the parts of the job agree.
+"""Verifies a job: checks all checksums, and whether the parts of the job agree.
 
-Of a crawl, each partition is verified as a job, and it is checked that each partition holds only its own URLs. A URL
-belongs to exactly one partition. If all URLs of each partition belong to it, no URL is in two.
+In a crawl, each partition is verified as a job, and each is checked for URLs that belong to other partitions. Since a
+URL belongs to exactly one partition, this also shows that no URL is in two partitions.
 """
 
 from __future__ import annotations
@@ -204,7 +204,7 @@ def _logs(directory: Path) -> Iterator[Finding]:
 
 
 def _cut(job: OpenJob, sequence: int | None) -> OutputCut | None:
-    """Return how a run would cut the output; None if it would refuse the job, or if this is unknown."""
+    """Return how a run would cut the output; None if the run would refuse the job, or if its answer is unknown."""
     path = job.directory / PAGES
     if sequence is None:
         return None
@@ -318,7 +318,8 @@ def _hosts_elsewhere(partition: Partition, placement: Placement) -> Iterator[Fin
 
 
 def _records_elsewhere(partition: Partition, placement: Placement) -> Iterator[Finding]:
-    """Yield one finding for all misplaced records: the first one, and their number. Those from before a split stay."""
+    """Yield one finding for all misplaced records, with the first of them and their number. Records from before a split
+    are not misplaced."""
     first, count = None, 0
     with open_job(partition.directory) as job:
         descent = read_descent(job.store)

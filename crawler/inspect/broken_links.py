@@ -1,8 +1,8 @@
 """Gathers a job's links that are broken or could not be checked, with all pages that contain them.
 
 The records are read twice: first for redirects and URLs with a problem, then for the links to these. Both go to a
-temporary SQLite database, which is removed automatically and moves to disk when it grows: memory holds 16 MB of it, and
-about 70 bytes for each URL with a problem.
+temporary SQLite database, which is removed automatically and moves to disk when it grows. Memory holds at most 16 MB of
+the database, and about 70 bytes for each URL with a problem.
 
 ``check_anchors`` finds links whose fragment does not exist in the linked page. It reads the stored bodies twice: first
 for links with a fragment, then for the ids and names of elements. Memory holds one page at a time, and only its tags

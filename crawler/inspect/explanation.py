@@ -52,7 +52,7 @@ from crawler.url.urls.whatwg import Rejected
 from crawler.web.fetch.robots_answers import RobotsCache
 
 QUEUE_SEARCHED = 1_000_000  # entries of a host's queue that are searched for a URL
-_AS_HELD = 0.002  # seconds; a retry due at most this much later than its held host waits for the host
+_AS_HELD = 0.002  # seconds; a retry due at most this long after its host's hold ends is said to wait for the host
 _DAY = 86_400.0
 _PAUSE = 1_024  # entries between two points where the search may be abandoned
 

@@ -73,8 +73,8 @@ def chosen_hosts(
     beside: HostsNow,
     wants: Callable[[str, bytes], bool] = lambda name, value: True,
 ) -> Iterator[Chosen]:
-    """Yield the busy hosts, and the others accepted by ``wants`` (name, record): a row costs twenty times as much as
-    checking the record. ``beside`` has the current state that is not in the records."""
+    """Yield the busy hosts, and the other hosts that ``wants`` accepts by name and record: making a row costs twenty
+    times as much as checking a record. ``beside`` has the current state that is not in the records."""
     rows = list(stored)
     holds = beside.holds(rows, sites.politeness) if sites.settings.politeness.host_key == "host" else {}
     for key, value in rows:

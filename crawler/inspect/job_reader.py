@@ -1,7 +1,7 @@
 """Reads a job, running or not, without changing it.
 
 The store is opened a second time as a RocksDB secondary. The seen-set is read from the newest complete generation and
-the journal, as a resumed crawl does. A running crawl also writes ``live.json`` every second, with the URLs in flight.
+the journal, as when a crawl resumes. A running crawl also writes ``live.json`` every second, with the URLs in flight.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ _COLUMNS = tuple(column for column in PAGES if column.name != "record")
 
 
 class Records(Iterable[dict[str, Any]]):
-    """The records of a job. Each loop reads them from the first one."""
+    """The records of a job. Each loop starts at the first record."""
 
     def __init__(self, directory: Path, outcomes: tuple[str, ...]) -> None:
         self._directory = directory

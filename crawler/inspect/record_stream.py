@@ -200,7 +200,7 @@ def journalled_end(store: Reader) -> int:
 
 
 def checked(line: bytes, offset: int) -> Record:
-    """Return the record of a line, at an offset. Raises JournalError."""
+    """Return the record in the line at that offset. Raises JournalError."""
     record = record_of(line)
     if record is None:
         raise JournalError(f"{PAGES}: offset {offset}: not a record; run `crawler verify`")
@@ -248,7 +248,7 @@ def tail_of(directory: Path, outcomes: Collection[str] = ()) -> Tail | CrawlTail
 
 
 class _Found(NamedTuple):
-    """A record of a partition: its sort key and position."""
+    """A record found in a partition, with its sort key and position."""
 
     time: bytes
     number: int
@@ -283,7 +283,7 @@ class CrawlTail:
         """Like `Tail.resume`. Raises CursorError."""
         read = parse_places(since)
         self._look()
-        # A partition now in another directory may come back: its position stays in the cursor until then.
+        # A partition that moved to another directory may return: until then, its position stays in the cursor.
         if not read.keys() - self._tails.keys() <= partitions_left(self._directory):
             raise CursorError(f"the cursor {since} does not belong to this crawl: start again with 0 and an empty copy")
         for number, tail in self._tails.items():

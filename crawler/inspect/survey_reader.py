@@ -113,7 +113,7 @@ class RecordChoice(Struct, frozen=True):
         return "records" if self.kind == "all" else self.kind or f"host-{self.host}"
 
     def of(self, line: bytes, offset: int) -> Record | None:
-        """Return the record of a line, at an offset, if it is chosen. Raises JournalError."""
+        """Return the record in the line at that offset, if it is chosen. Raises JournalError."""
         if not self._may_be(line):
             return None
         record = checked(line, offset)

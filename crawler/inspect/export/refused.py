@@ -1,4 +1,4 @@
-"""Finds the URLs that now refuse some uses, and the pages that a job still holds from them."""
+"""Finds URLs that now refuse to be used for a purpose, and the pages from them that a job still holds."""
 
 from __future__ import annotations
 

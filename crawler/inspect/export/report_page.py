@@ -69,8 +69,8 @@ def _text_of(value: Child) -> Markup:
 
 
 def element(tag: str, /, *children: Child, **attributes: str | int | float | None) -> Markup:
-    """Return an element. In an attribute's name, a trailing ``_`` is dropped and others become hyphens; the value None
-    omits it."""
+    """Return an element. In an attribute's name, a trailing ``_`` is dropped and others become hyphens. An attribute
+    with the value None is left out."""
     given = "".join(
         f' {key.rstrip("_").replace("_", "-")}="{html.escape(printable(str(value)))}"'
         for key, value in attributes.items()

@@ -116,7 +116,7 @@ class Source:
 
 
 def grouped(batches: Iterable[Any], rows: int, size: int) -> Iterator[Any]:
-    """Yield Arrow tables of about that many rows or bytes from these record batches."""
+    """Combine record batches into Arrow tables of about that many rows or bytes."""
     import pyarrow as pa  # noqa: PLC0415, optional
 
     group: list[Any] = []

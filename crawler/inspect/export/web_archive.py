@@ -1,7 +1,7 @@
 """The web archive of a job, or of a partitioned crawl, for export: its index, or the whole archive as one file.
 
-The export ends with the last record of ``pages.jsonl`` that no crash can undo: the WARC files are durable up to there
-too. The files are read from the start, because only they show where each record is.
+The export ends with the last record of ``pages.jsonl`` that no crash can undo: the WARC files are also durable up to
+that record. The files are read from the start, because only they show where each record is.
 
 The index is sorted even if it does not fit into memory: sorted runs in files are merged when they are read. Lines are
 sorted by their bytes, as ``LC_ALL=C sort`` does. Whenever there are ``_FAN`` runs, they are merged into one, which
@@ -32,7 +32,7 @@ from crawler.job.records import Outcome, file_in_output
 from crawler.web.archive.cdxj import HEAD_MOST, line_of
 from crawler.web.archive.warc_reader import WarcError, read_records
 
-_MEMORY = 2**25  # bytes of lines in memory
+_MEMORY = 2**25  # maximum bytes of lines in memory
 _FAN = 64
 _BUFFER = 2**17  # bytes of a run read at a time
 
@@ -103,8 +103,8 @@ class _Source:
     """The archive of a job, or those of a crawl's partitions one after another."""
 
     def __init__(self, directory: Path, *, in_package: bool) -> None:
-        """``in_package``: the index refers to files in the package, which has them in one directory; otherwise, to the
-        job's own files. Raises JobError."""
+        """With ``in_package``, the index refers to files in the package, all in one directory; otherwise, it refers to
+        the job's own files. Raises JobError."""
         self._directory = directory
         self._in_package = in_package
         # Each partition, with the end of each of its WARC files (by number) according to the records read so far.
@@ -163,7 +163,7 @@ class _Source:
         return f"{partition.number:02}-{path.name}" if self._in_package else str(path.relative_to(self._directory))
 
 
-# A line of an index written by this program, recognised by its file name.
+# A line of an index that this program wrote, recognised by the name of the WARC file in the line.
 _OUR_LINE = re.compile(
     rb'[^ ]+ [0-9]{14} \{"url": .*"filename": "(?:partitions/[0-9]{2,}/warc/)?'
     + FORMS[WARC].stem.encode()

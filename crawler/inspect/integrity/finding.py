@@ -57,7 +57,7 @@ class Kind(Worded):
     PENDING_NOT_SEEN = "pending-not-seen", "the seen-set lacks {missing:pending URL}, the first at {key}"
     FINISHED_NOT_SEEN = "finished-not-seen", "offset {offset}: the seen-set lacks a finished URL: {key_text}"
     DIGESTS_DIFFER = "digests-differ", "the digests in the store ({rows}) and those in the journal ({journal}) differ"
-    HASH_DIFFERS = "hash-differs", "its hash of URLs, or the secret, differs from that of store/"
+    HASH_DIFFERS = "hash-differs", "its hash of URLs or its secret differs from the one in store/"
     COUNT_DIFFERS = "count-differs", "{counter}: {counted} counted, but {found} found"
     HOST_COUNT_DIFFERS = "host-count-differs", "host {host}: {counter}: {counted} counted, but {found} found"
     HOST_CURSOR = "host-cursor", "host {host}: its queue has entries before {cursor}, where reading starts"

@@ -156,7 +156,7 @@ class Journal(Struct):
 
     urls: int = 0
     events: int = 0  # number of events of finished URLs
-    sequence: int = 0  # above the number of every event
+    sequence: int = 0  # greater than the number of every event
     end: int | None = None
     admitted: DigestSum = field(default_factory=DigestSum)
     forgotten: DigestSum = field(default_factory=DigestSum)

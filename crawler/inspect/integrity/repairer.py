@@ -11,7 +11,7 @@ repair is interrupted after that, the next repair completes it.
 
 A crawl is repaired partition by partition. Two problems are reported but not repaired: a missing partition, as its URLs
 are stored nowhere else, and URLs that belong to another partition. The latter occurs if directories were moved by hand.
-A run refuses such a crawl; moving them back is better than crawling part of the web again.
+A run refuses such a crawl; moving the directories back is better than crawling part of the web again.
 """
 
 from __future__ import annotations

@@ -255,7 +255,7 @@ def _hash(job: OpenJob) -> Iterator[Finding]:
 
 
 def _requests(store: Reader) -> Iterator[Finding]:
-    """Check that each pending URL of another fetcher's job has its request."""
+    """Check that a request is stored for each pending URL, in the job of another fetcher."""
     for rows in store.pages(Family.PENDING):
         names = []
         for key, value in rows:

@@ -130,7 +130,7 @@ class SeenCheck(Observer):
         self._pending: list[str] = []
         self._first_row = b""  # digests of the pending URLs
         self._lines: list[tuple[int, str]] = []  # start of the record, and the key
-        self.sequence: int | None = None  # end, in the journal, of the generation that a run would load
+        self.sequence: int | None = None  # journal position of the generation that a run would load
 
     def load(self, job: OpenJob) -> Iterator[Finding]:
         """Load the seen-set. Raises FilterError or JournalError if it cannot be loaded."""

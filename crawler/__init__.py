@@ -8,27 +8,27 @@ What programs may import from here is stable, and described in docs/reference/li
     Job                 a job to read: statistics, records, hosts
     JobError            a job directory that cannot be used
     Crawl               a crawl as a loop over its pages
-    Page                a page, in that loop and as functions see it
-    run                 the same for programs without an event loop
-    DROP                what a function returns for a page of which outputs keep nothing
+    Page                a page as the loop and functions see it
+    run                 a crawl for programs without an event loop
+    DROP                a function's answer for a page of which outputs keep only the record
     NoSeedFetched       a crawl that is over and has fetched no seed
-    CodeFailed          why a function that was given to a crawl has stopped it
+    CodeFailed          a crawl that a function of the program has stopped
     filters             the membership filters
 
 Packages from low to high; a module imports only from lower ones:
 
-    urls, filters, robots, settings, clock, kv    pure: no socket, no file, no event loop
+    urls, filters, robots, settings, clock, kv    pure: no sockets, files or event loop
     links, scope, frontier, traps, records        pure, built on those
     disk, store, exact, checkpoint, output        the job's files, and the seen-set in them
-    fetch, parsing, metrics, dashboard, progress  the network, what strangers wrote, and what people see
+    fetch, parsing, metrics, dashboard, progress  the network, untrusted content, and what users see
     job                                           the durable state of a crawl
-    inspect, integrity, export                    looking at a job; verifying and repairing it; writing it for others
+    inspect, integrity, export                    inspecting, verifying, repairing and exporting a job
     engine                                        the running crawl: leases, visits, discovery
     service                                       a run from start to end, its control, its HTTP interface
-    hooks                                         code of the user in a crawl, by its name
-    scrapy                                        a spider of Scrapy on the durable frontier
-    demo, bench, dedup, backup, cli               the edge
-    library                                       a crawl in somebody else's program
+    hooks                                         user functions in a crawl, named by settings
+    scrapy                                        a Scrapy spider on the durable frontier
+    demo, bench, dedup, backup, cli               the commands
+    library                                       a crawl in a user's program
 
 ``engine.run`` describes the life of one URL.
 """

@@ -14,18 +14,19 @@ from typing import NoReturn, TextIO, cast
 
 from crawler.service.ending_signals import ENDING, INTERRUPTED, quit_at_once
 
-_TRACEBACK = 0.2  # seconds to write that of a bug
+_TRACEBACK = 0.2  # seconds that readers get for the traceback of a bug
 _NO_RESULT = b'{"error": "interrupted", "exit": %d}\n' % INTERRUPTED
 
 
 def run() -> NoReturn:
     """Run the command named by the process's arguments, and exit with its code."""
-    # First of all: importing takes a moment, in which SIGTERM would kill the process and Ctrl-C print a traceback.
+    # Install these handlers first: during the imports, SIGTERM would kill the process and Ctrl-C would print a
+    # traceback.
     ours = [each for each in ENDING if signal.getsignal(each) in (signal.SIG_DFL, signal.default_int_handler)]
     for number in ours:
         signal.signal(number, _quit)
     _open_standard_streams()
-    gc.disable()  # nothing of what imports make is garbage: the collector would walk all of it again and again
+    gc.disable()  # imports create no garbage, but the collector would scan their objects repeatedly
     # The threads of OpenBLAS spin while they wait for work, and nothing here gives them any.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     from crawler.base.named_stream import NamedStream  # noqa: PLC0415
@@ -41,10 +42,10 @@ def run() -> NoReturn:
         gc.enable()
         if serves:
             sys.stderr = PrintableStream(cast("TextIO", QueuedStream(error)))
-            atexit.register(wait_for_reader, sys.stderr, _TRACEBACK)  # which is written behind everything here
+            atexit.register(wait_for_reader, sys.stderr, _TRACEBACK)  # a traceback is the last output
         if quits_at_once:
             return
-        for number in ours:  # SIGINT first, which the others raise
+        for number in ours:  # SIGINT first: the other handlers raise it
             signal.signal(number, signal.default_int_handler if number == signal.SIGINT else _interrupt)
 
     try:
@@ -53,7 +54,7 @@ def run() -> NoReturn:
         except KeyboardInterrupt:
             code = INTERRUPTED
         _ignore(ours)
-    except KeyboardInterrupt:  # after the last step of the command
+    except KeyboardInterrupt:  # the signal came after the last step of the command
         code = INTERRUPTED
         _ignore(ours)
     if code == INTERRUPTED:
@@ -62,8 +63,8 @@ def run() -> NoReturn:
 
 
 def _ignore(numbers: list[signal.Signals]) -> None:
-    """The work is done. While the interpreter shuts down, no signal may change the exit code."""
-    for number in reversed(numbers):  # SIGINT last, which the others raise
+    """Ignore these signals: none may change the exit code while the interpreter shuts down."""
+    for number in reversed(numbers):  # SIGINT last: the other handlers raise it
         signal.signal(number, signal.SIG_IGN)
 
 
@@ -74,7 +75,7 @@ def _quit(number: int, frame: FrameType | None) -> NoReturn:
 
 
 def _say_no_result() -> None:
-    """With ``--json``, write that the command was interrupted, unless the result is written or its reader stalls."""
+    """With ``--json``, report the interruption as JSON, unless the result is already written or its reader stalls."""
     if "--json" in sys.argv:
         with contextlib.suppress(OSError):
             for to in getattr(sys.modules.get("crawler.base.say"), "result_to", (1,)):

@@ -25,7 +25,7 @@ class Anchor(Struct, frozen=True):
 
 
 class SteadyClock:
-    """Seconds since 1970 that never jump.
+    """A clock whose seconds since 1970 never jump.
 
     The wall clock is read once, at the start. From then on the seconds are counted by a clock that is never set.
     Setting the wall clock forward or back by an hour therefore causes neither a burst nor a stall, and stored times are
@@ -43,7 +43,7 @@ class SteadyClock:
 
     @property
     def anchor(self) -> Anchor | None:
-        """The anchor with which the next run can compare its clock; None if the system does not provide it."""
+        """The anchor against which the next run can check its clock; None if the system does not provide it."""
         try:
             boot = self._boot_id.read_text("ascii").strip()
         except (OSError, UnicodeDecodeError):

@@ -1,7 +1,7 @@
-"""Files as used by the durable parts, and their possible failures.
+"""The file operations that durable parts use, and the ways in which they can fail.
 
 Every byte that a job writes outside RocksDB goes through a ``Disk``. ``RealDisk`` is the operating system.
-``FaultyDisk`` (in the tests) is its double: it forgets unsynced data, tears writes, and fails on demand.
+``FaultyDisk`` (in the tests) replaces it: it forgets unsynced data, tears writes, and fails on demand.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from crawler.base.named_stream import Naming
 
 log = logging.getLogger("crawler")
 
-# The only disk errors that may be transient, until there is space again.
+# The only disk errors that may be transient: they end when there is space again.
 FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 # A full disk pauses the crawl, and a missing directory ends it: the crawl reports both itself.
 _TOLD_BY_CRAWL = FULL | {errno.ENOENT}
@@ -32,7 +32,7 @@ PASSING = FULL | {errno.EMFILE, errno.ENFILE, errno.ENOMEM}
 
 
 def no_room(error: OSError) -> str:
-    """Return the reason for an error in ``FULL``.
+    """Return the text of an error in ``FULL``.
 
     It contains no file name, because the dashboard shows the text and the name would be a path of this machine.
     """
@@ -42,8 +42,8 @@ def no_room(error: OSError) -> str:
 class Expendable:
     """Files that nothing depends on.
 
-    As a context manager it catches every OSError of the block, and reports only the first of several consecutive
-    failures. It does not report a full disk or a missing directory, because the crawl itself does.
+    As a context manager it catches every OSError of the block, and reports only the first of consecutive failures. It
+    does not report a full disk or a missing directory, because the crawl does that itself.
     """
 
     def __init__(self, name: str) -> None:
@@ -76,8 +76,8 @@ class Expendable:
 
 
 # -- opening files ---------------------------------------------------------------------------------------------------
-# Files whose names come from the configuration are opened without ever blocking (opening a pipe blocks until there is a
-# writer, and a device may have no end), own ones for their owner only.
+# Files named in the configuration are opened without ever blocking (opening a pipe blocks until there is a writer, and
+# a device may have no end). Files that the program creates are private to their owner.
 
 
 def check_regular(path: Path) -> None:
@@ -93,10 +93,10 @@ def read_regular(path: Path, most: int = -1) -> bytes:
 
 def open_regular(path: Path) -> BinaryIO:
     """Open a regular file for reading. Raises OSError at once for anything else."""
-    check_regular(path)  # before opening it, which would wake the writer of a pipe
+    check_regular(path)  # check before opening the file, which would wake the writer of a pipe
     stream = open(path, "rb", opener=_open_without_waiting)  # noqa: SIM115 (for the caller)
     try:
-        _check(os.fstat(stream.fileno()).st_mode, path)  # it may have been replaced in between
+        _check(os.fstat(stream.fileno()).st_mode, path)  # the file may have been replaced in between
     except OSError:
         stream.close()
         raise
@@ -165,7 +165,7 @@ def failpoint(name: str) -> None:
 
 # Errors of file systems that cannot hard-link a file; it can be copied instead.
 CANNOT_LINK = frozenset({errno.EXDEV, errno.EPERM, errno.EMLINK, errno.ENOTSUP, errno.ENOSYS})
-_MANY = 8  # number of files from which syncing the whole file system is faster: each fsync flushes the disk
+_MANY = 8  # from this many files on, syncing the file system is faster: each fsync flushes the disk
 _LIBC = ctypes.CDLL(None, use_errno=True)
 
 
@@ -189,7 +189,7 @@ class DiskFile:
     """An open file, addressed by offset. All methods raise OSError."""
 
     def __init__(self, path: Path, flags: int) -> None:
-        self._name = str(path)  # in errors: system calls on an open file leave it out
+        self._name = str(path)  # the name for errors: system calls on an open file leave it out
         self._fd = os.open(path, flags | os.O_CLOEXEC, PRIVATE_FILE)
         self._appends = False  # while this is set, Linux writes at the end, regardless of the offset
 
@@ -234,7 +234,7 @@ class DiskFile:
             os.ftruncate(self._fd, size)
 
     def place(self, path: Path) -> Place:
-        """Return where the file is, compared with this path."""
+        """Return where the file is now: still at this path, moved, replaced or removed."""
         mine = os.fstat(self._fd)
         if is_at(mine, path):
             return Place.THERE
@@ -243,7 +243,7 @@ class DiskFile:
         return Place.MOVED if mine.st_nlink else Place.REMOVED
 
     def hole(self, end: int) -> int | None:
-        """Return the start of the first hole before ``end``, as far as the file system knows.
+        """Return the start of the first hole before ``end`` that the file system knows of.
 
         A hole consists of bytes that were cut off before later ones were written, or that never reached the disk.
         """
@@ -258,7 +258,7 @@ class DiskFile:
             os.fsync(self._fd)
 
     def close(self) -> None:
-        fd, self._fd = self._fd, -1  # the number may be reused for another file, which later calls must not touch
+        fd, self._fd = self._fd, -1  # the descriptor may be reused for another file, which later calls must not touch
         os.close(fd)
 
 
@@ -293,7 +293,7 @@ class RealDisk:
         os.unlink(path)
 
     def sync_file(self, path: Path) -> None:
-        """Make the bytes of a file durable that were written by other means."""
+        """Make durable the bytes of a file that was written by other means."""
         _sync(path, os.O_RDONLY)
 
     def sync_directory(self, path: Path) -> None:
@@ -303,7 +303,7 @@ class RealDisk:
     def sync_many(self, top: Path, files: Collection[Path], directories: Collection[Path]) -> None:
         """Make the bytes of these files and the entries of these directories durable.
 
-        All are the directory ``top`` or below it, on the same file system.
+        All of them must be ``top`` or below it, on the same file system.
         """
         if len(files) + len(directories) < _MANY or not hasattr(_LIBC, "syncfs"):
             for file in files:
@@ -331,7 +331,7 @@ def _sync(path: Path, flags: int) -> None:
         os.close(fd)
 
 
-Disk = RealDisk  # or what a test or a simulation puts in its place
+Disk = RealDisk  # tests and simulations substitute their own
 
 
 class ReadingDisk(RealDisk):
@@ -355,7 +355,7 @@ class Appender:
 
 
 def replace_file(disk: Disk, path: Path, data: bytes, point: str | None = None) -> None:
-    """Write the file so that after a crash it is either the old one or the new one, complete.
+    """Write the file so that after a crash it has either its complete old content or its complete new content.
 
     ``point`` is the crash point between writing and renaming it.
     """

@@ -1,4 +1,4 @@
-"""Formats numbers for people, and the sentences of enums. All texts for people use these functions; JSON and metrics
+"""Formats numbers for people, and enum values as sentences. All texts for people use these functions; JSON and metrics
 contain plain numbers."""
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from typing import Self
 
 _TWO_DIGITS = Context(2, ROUND_HALF_UP)
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
-_PERCENT = 0.01  # probabilities from here on are shown as a percentage
-_SMALLEST = 1e-15  # smaller probabilities never matter in a crawl
+_PERCENT = 0.01  # probabilities of at least this are shown as a percentage
+_SMALLEST = 1e-15  # probabilities below this never matter in a crawl
 _LARGE = ((1e12, "trillion"), (1e9, "billion"), (1e6, "million"))
 
 
@@ -63,7 +63,7 @@ def _two_digits(value: float) -> float:
 
 
 def share(value: float) -> str:
-    """Return a share of a whole as a percentage: ``less than 1%``, 2%, and 100% only for the whole."""
+    """Return a share as a percentage: ``less than 1%``, 2%, and 100% only for the whole."""
     if value <= 0:
         return "0%"
     if value < 0.01:
@@ -101,8 +101,8 @@ def size(value: float | None) -> str:
 
 
 class Worded(StrEnum):
-    """Names in JSON, each with a sentence for users. The sentence may contain details and the key of a row;
-    ``{count:row}`` becomes "1 row" or "2 rows"."""
+    """Enum values that are names in JSON, each with a sentence for users. The sentence may contain details and the key
+    of a row; ``{count:row}`` becomes "1 row" or "2 rows"."""
 
     words: str
 
@@ -118,7 +118,7 @@ class Worded(StrEnum):
 
 
 class _Quantity(int):
-    """A number that is formatted with the noun in its format, if any."""
+    """A number formatted together with a noun, if the format names one."""
 
     def __format__(self, noun: str) -> str:
         return counted(self, noun) if noun else str(int(self))

@@ -23,15 +23,15 @@ class Family(StrEnum):
     PENDING = "pending"  # host NUL slot -> entry
     HOSTS = "hosts"  # host -> host record
     ROBOTS = "robots"  # host -> robots record
-    ADMITTED = "admitted"  # journal sequence -> digests of the keys that one transaction admitted
+    ADMITTED = "admitted"  # journal sequence -> digests of the keys that a transaction admitted
     DONE = "done"  # journal sequence -> a finished URL and the end of its record in the output
     PAGES = "pages"  # href -> state of a page that is visited again
-    DUE = "due"  # time of the next visit, href -> nothing; the pages of PAGES that have one
+    DUE = "due"  # time of the next visit, href -> nothing; for pages in PAGES that have a next visit
     META = "meta"  # name -> counters, scope entries
     TRAPS = "traps"  # kind, digest of the subject -> count; closed traps
     CONTENT = "content"  # host, fingerprint of a page's content -> URL of the first page with it
     SEEN = "seen"  # host hash, key digest -> nothing; only if the seen-set is exact or has a ledger
-    LEDGER = "ledger"  # host hash, key digest -> entry; URLs that the seen-set calls seen, until they are looked up
+    LEDGER = "ledger"  # host hash, key digest -> entry; URLs that the seen-set reports seen, until they are looked up
     LEFT_OUT = "left_out"  # rule or nothing, NUL href -> URLs and links that a limit left out, until a run lifts it
     SOFT404 = "soft404"  # host NUL fingerprint of a page -> whether the host sends it for paths that do not exist
 
@@ -42,7 +42,7 @@ class Family(StrEnum):
     INLET = "inlet"  # another partition -> its last batch that was admitted
 
 
-# Only jobs that need these families have them: each family takes time when a store is opened.
+# Only jobs that need these families have them, because each family makes opening a store slower.
 ON_DEMAND = frozenset({Family.REQUESTS, Family.OUTBOX, Family.INLET})
 
 Change = tuple[Family, bytes, bytes | None, bytes | None]  # family, key, value, end of the range
@@ -126,8 +126,9 @@ class Store(Reader, Protocol):
     ``write`` passes every change to the operating system before it returns. ``sync`` makes all earlier writes durable.
     Both raise OSError when the disk fails.
 
-    After a failed write, each later one raises the same error until ``reopen`` succeeds, which loses no written batch.
-    Until then all written batches can be read, even after a failed ``reopen``, and on a full disk they can be synced.
+    After a failed write, each later write raises the same error until ``reopen`` succeeds, which loses no written
+    batch. Until then, all written batches can be read, even after a failed ``reopen``, and can be synced even on a full
+    disk.
     """
 
     def batch(self) -> Batch: ...
@@ -137,7 +138,7 @@ class Store(Reader, Protocol):
     def sync(self) -> None: ...
 
     def snapshot(self, path: str) -> None:
-        """Copy the store, as of one moment between two writes, to the directory ``path``, which must not exist.
+        """Copy the store, as it is between two writes, to the directory ``path``, which must not exist.
 
         May be called from another thread while the store is being written. Raises OSError.
         """

@@ -1,6 +1,6 @@
-"""Measures the free memory, the only information about the machine that a filter needs.
+"""Measures free memory. A filter needs to know nothing else about the machine.
 
-The system grants the memory of a slice at once, but provides it page by page later. If it runs out, the process is
+The system grants the memory of a slice at once, but provides it page by page later. If memory runs out, the process is
 killed without an error. The size of a slice is therefore compared with the free memory before the slice is created.
 """
 
@@ -13,28 +13,28 @@ from pathlib import Path
 _MEMINFO = Path("/proc/meminfo")
 _CGROUP = Path("/sys/fs/cgroup")
 _STATM = Path("/proc/self/statm")
-# Bytes of address space that a filter leaves for allocations that must not fail: RocksDB's tables in memory, its
-# threads and ours. RocksDB aborts the process if an allocation fails.
+# Bytes of address space that a filter leaves for allocations that must not fail: RocksDB's in-memory tables and
+# threads, and our threads. RocksDB aborts the process if an allocation fails.
 _LEFT_OVER = 384 * 2**20
 
 
 def available_memory() -> int | None:
-    """Return the bytes that can be allocated without swapping, by the kernel's estimate; None if there is no estimate.
+    """Return the kernel's estimate of the bytes that can be allocated without swapping; None if there is no estimate.
 
-    The rest of the control group's limit (version 2) and of the limit on address space (``ulimit -v``) are also upper
-    bounds.
+    The result is at most what the limits of the control group (version 2) and on address space (``ulimit -v``) leave.
     """
     return min([free for free in (_machine_memory(), _below_limit()) if free is not None], default=None)
 
 
 def is_limited() -> bool:
-    """Return True if the limit on address space leaves less than the machine has."""
+    """Return True if the limit on address space leaves less memory than the machine has free."""
     machine, below = _machine_memory(), _below_limit()
     return below is not None and (machine is None or below < machine)
 
 
 def memory_left(free: int) -> str:
-    """Return a text stating that only ``free`` bytes are left, and whether the limit on address space is the cause."""
+    """Return a text saying that only ``free`` bytes are left; it names the limit on address space if that is the
+    cause."""
     if is_limited():
         return f"the address-space limit of this process (ulimit -v) leaves {free:,}"
     return f"{free:,} are free"

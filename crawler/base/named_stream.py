@@ -1,4 +1,4 @@
-"""Adds a name to errors whose system message contains none, such as those of standard output."""
+"""Adds a name to errors that do not name their file or stream, such as those of standard output."""
 
 from __future__ import annotations
 

@@ -14,10 +14,10 @@ if native_wanted():
 else:
     raise ImportError(f"{VARIABLE}=off")
 
-# Must match ``native/module.c``. Both increase with every change of the module's interface.
+# Must match ``native/module.c``. Increase both with every change of the module's interface.
 INTERFACE = 2
 
 if getattr(compiled, "INTERFACE", 0) != INTERFACE:
-    raise ImportError("crawler._native was built from other sources: python setup.py build_ext --inplace")
+    raise ImportError("crawler._native was built from other sources: run python setup.py build_ext --inplace")
 
 __all__ = ["INTERFACE", "compiled"]

@@ -1,6 +1,6 @@
 """Reads from the environment whether to use the compiled module.
 
-Separate from ``native``, whose import fails if the module is not used.
+It is separate from ``native``, whose import fails if the compiled module is not used.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _OFF = frozenset({"off", "0", "no", "false"})
 def native_wanted() -> bool:
     """Return True unless the environment switches the module off.
 
-    Raises ValueError for any other word: a user who mistypes "off" must not measure the compiled module.
+    Raises ValueError for an unknown word: a user who mistypes "off" must not measure the compiled module.
     """
     word = os.environ.get(VARIABLE, "")
     plain = word.strip().lower()

@@ -1,7 +1,8 @@
 """Makes any text safe to print on a terminal.
 
-Names, messages and URLs come from the web, and arguments from files and pipes. If printed unchanged, control characters
-can move the cursor, change the title or send keyboard input; bidirectional controls can disguise a line.
+Names, messages and URLs may come from the web, and arguments from files and pipes. If such text is printed unchanged,
+its control characters can move the cursor, change the title or send keyboard input; bidirectional controls can disguise
+a line.
 """
 
 from __future__ import annotations

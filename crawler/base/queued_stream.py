@@ -23,14 +23,14 @@ STALLED = 2.0  # seconds without progress after which the program ends without w
 class QueuedStream:
     """A text stream whose writes never block on its reader: a thread does the writing.
 
-    When too much is waiting, lines are dropped. Once the reader has read all others, a line reports how many. In all
-    other respects it is a proxy for the stream.
+    When too much is waiting, lines are dropped. Once the reader has read the rest, a line reports how many were
+    dropped. In all other respects this is a proxy for the stream.
     """
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
         self._process = os.getpid()
-        self._changed = threading.Condition()  # with a reentrant lock: a signal handler may write too
+        self._changed = threading.Condition()  # the lock is reentrant: a signal handler may write too
         self._queue = deque[bytes]()
         self._size = 0  # bytes not written yet
         self._full = False  # True while new lines are dropped, until all others are written
@@ -95,7 +95,7 @@ class QueuedStream:
         at = 0
         while at < len(data):
             end = data.rfind(b"\n", at, at + _PIECE) + 1 or min(at + _PIECE, len(data))
-            written = end - at  # counts lost bytes too: on a full disk, or without a reader
+            written = end - at  # counts bytes that are lost, too: on a full disk, or without a reader
             try:
                 written = os.write(self._stream.fileno(), data[at:end])
             except BlockingIOError:  # another program sharing the terminal has made it non-blocking
@@ -111,6 +111,6 @@ class QueuedStream:
 
 
 def wait_for_reader(stream: object, most: float = math.inf) -> None:
-    """Wait until the stream's output is written, if there is a ``QueuedStream`` behind it."""
+    """Wait until the stream's output is written, if a ``QueuedStream`` is behind it."""
     if wait := getattr(stream, "drain", None):
         wait(most)

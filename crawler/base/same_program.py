@@ -1,4 +1,4 @@
-"""Lets a process of this program start another one with the same package, wherever the package was loaded from.
+"""Lets a process of this program start another process with the same package, wherever the package was loaded from.
 
 ``python -m crawler`` in a checkout finds the package in the working directory. A process that it starts does not look
 there (``-P``), so that no other file there can shadow a module. This file is therefore run by its path: ``python -P
@@ -15,14 +15,14 @@ import sys
 
 
 def words_of(module: str = "crawler") -> list[str]:
-    """Return the command that runs a module of this package; its arguments follow."""
+    """Return the command that runs a module of this package; the caller appends the module's arguments."""
     return [sys.executable, "-P", os.path.abspath(__file__), module]  # symbolic links are not resolved
 
 
 def _run() -> None:
     _, module, *arguments = sys.argv
     package = os.path.dirname(os.path.dirname(__file__))
-    # Lets processes that inherit this path find the package. At the end of the path, it adds nothing else.
+    # Lets processes that inherit this path find the package. At the end of the path, the entry shadows no other module.
     sys.path.append(os.path.dirname(package))
     spec = importlib.util.spec_from_file_location("crawler", f"{package}/__init__.py")
     assert spec is not None

@@ -13,15 +13,16 @@ from typing import Any, TextIO
 from crawler.base.disk import FULL
 from crawler.base.named_stream import Naming
 
-# Errors of writing to a pipe without a reader, and to a closed terminal.
+# Errors raised by writing to a pipe without a reader, or to a closed terminal.
 _GONE = frozenset({errno.EPIPE, errno.EIO})
-# The descriptor for the result: another one once ``keep_stdout`` has reserved standard output; none once it is written.
+# The descriptor for the result: a copy once ``keep_stdout`` has reserved standard output; none once the result is
+# written.
 result_to = [1]
 
 
 @contextlib.contextmanager
 def watched(stream: TextIO) -> Iterator[None]:
-    """Let the reader of ``stream`` disappear inside the block without stopping the crawl; later output is discarded.
+    """Let the crawl continue if the reader of ``stream`` disappears during the block; later output is discarded.
 
     Output that does not fit on a full disk is lost, or written later. Any other error is raised.
     """

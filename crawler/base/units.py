@@ -16,8 +16,8 @@ _WITH_UNIT, _WITH_UNITS = re.compile(_PART), re.compile(f"{_PART}( ?{_PART})*")
 class Quantity(Struct, frozen=True, eq=False):
     """The quantity that a number in the settings stands for.
 
-    ``expected`` is the description of valid input in a message; ``units`` has the factor of each unit. A size is a
-    whole number of bytes, and its units are case-insensitive: MB and mb are the same.
+    ``expected`` describes valid input in messages; ``units`` has the factor of each unit. A size is a whole number of
+    bytes, and its units are case-insensitive: MB and mb are the same.
     """
 
     expected: str

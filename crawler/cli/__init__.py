@@ -27,13 +27,13 @@ from crawler.service.ending_signals import quit_at_once
 
 __all__ = ["COMMANDS", "command_parser", "main"]
 
-# The commands, in the groups of `--help`. A command is the module of that name; its `add_options` takes the command's
-# parser and sets ``run``. Only the given command's module is imported: a tool in a pipe must not wait for
-# everything that a crawl needs.
+# The commands, grouped as in `--help`. The module with a command's name defines `add_options`, which adds the command's
+# flags to its parser and sets ``run``. Only the given command's module is imported, so that a tool in a pipe does not
+# wait for a crawl's imports.
 GROUPS = {
     "crawl": {
         "crawl": "start a crawl, or resume the one in the job directory",
-        "check": "list the broken links of a site, with all pages that have them",
+        "check": "list a site's broken links and the pages that contain them",
         "work": "add a worker to a partitioned crawl, on this machine or another",
         "demo": "crawl real pages offline, with the dashboard",
         "mcp": "let an agent crawl, search and read (Model Context Protocol)",
@@ -43,11 +43,11 @@ GROUPS = {
         "dashboard": "the live page of a job",
         "top": "the live page of a job, in the terminal",
         "tail": "follow the records of a job, each printed once",
-        "hosts": "the hosts of a job: state, pending, next time, why",
+        "hosts": "the hosts of a job: state, pending URLs, next request, reason",
         "sql": "answer an SQL query about the pages and links of a job",
         "explain": "everything a job knows about one URL",
-        "report": "write one HTML page about a job, to share",
-        "audit": "find broken rules in the access logs of a server",
+        "report": "write a shareable HTML page about a job",
+        "audit": "find a job's rule violations in a server's access logs",
         "retract": "list the pages that a job holds but that may no longer be used",
         "export": "write a job as CSV, Parquet, Markdown, CDXJ or WACZ",
     },
@@ -63,14 +63,14 @@ GROUPS = {
         "backup": "copy a job, running or not; later backups copy only new data",
         "restore": "create a job from a backup",
         "split": "split a crawl in a store into more partitions",
-        "verify": "check every checksum and cross-count of a job",
+        "verify": "check all checksums and counts of a job",
         "repair": "repair a damaged job",
     },
     "without a job": {
         "identity": "create the keys that sign requests, and check the published ones",
         "config": "the default configuration with its comments; files for systemd, Prometheus and Grafana",
         "canon": "canonicalise URLs from standard input",
-        "dedup": "print the URLs, or lines, of standard input that are new",
+        "dedup": "print the URLs or lines of standard input that are new",
         "filter": "build, merge and inspect seen-set files",
         "plan": "compare the kinds of seen-set for a number of URLs",
         "bench": "measure a crawl of a synthetic web on this machine",
@@ -78,21 +78,21 @@ GROUPS = {
     },
 }
 COMMANDS = {name: text for group in GROUPS.values() for name, text in group.items()}
-_CRAWL = "crawl.json"  # in the directory of a partitioned crawl
-_BUCKET = "bucket.json"  # ... of a crawl that lives in a store
+_CRAWL = "crawl.json"  # file in the directory of a partitioned crawl
+_BUCKET = "bucket.json"  # file in the directory of a crawl that lives in a store
 _OWN_WORDS = ("crawl", "check", "demo")  # commands that report faults of a directory themselves
-_INTERRUPTED = 2.0  # seconds that readers have for remaining output after an interruption
+_INTERRUPTED = 2.0  # seconds that readers get to read the remaining output after an interruption
 _ENGINE = "--engine"
-_OF_ALL_MACHINES = ("stats", "top")  # commands that show the reports of workers
+_OF_ALL_MACHINES = ("stats", "top")  # commands that can show a whole crawl on several machines
 _HELP = ("-h", "--help")
 _VERSION = ("-V", "--version")
 _OF_THE_PROGRAM = (*_HELP, *_VERSION)
 
 
 def main(words: Sequence[str] | None = None, loaded: Callable[[bool, bool], object] = max) -> int:
-    """Run a command and return the exit code. ``loaded`` is called between the last import and the command with two
-    values: whether the command exits at once if it is interrupted before it has its own handlers (``quits_at_once``),
-    and whether no reader of standard error may delay it (``serves``)."""
+    """Run a command and return the exit code. Calls ``loaded(quits_at_once, serves)`` after the last import.
+    ``quits_at_once``: an interruption ends the command at once until it has its own handlers. ``serves``: no reader of
+    standard error may delay it."""
     code = _run(words, loaded)
     most = _INTERRUPTED if code == Exit.INTERRUPTED else math.inf
     faults: list[OSError] = []
@@ -103,7 +103,7 @@ def main(words: Sequence[str] | None = None, loaded: Callable[[bool, bool], obje
         flushing.start()
         flushing.join(min(most, threading.TIMEOUT_MAX))
     except KeyboardInterrupt:
-        quit_at_once()  # the interpreter would flush again
+        quit_at_once()  # a normal exit would flush again
     if flushing.is_alive():
         quit_at_once()
     for fault in faults:
@@ -116,7 +116,7 @@ def main(words: Sequence[str] | None = None, loaded: Callable[[bool, bool], obje
 
 
 def _flush(faults: list[OSError]) -> None:
-    """Flush the standard streams, as the interpreter would at exit (but with a traceback on failure)."""
+    """Flush the standard streams and collect errors, for which the interpreter would print a traceback at exit."""
     try:
         sys.stdout.flush()
         with watched(sys.stderr):
@@ -157,14 +157,14 @@ def _run(words: Sequence[str] | None, loaded: Callable[[bool, bool], object]) ->
     except KeyboardInterrupt:
         return Exit.INTERRUPTED
     except BrokenPipeError:
-        turn_away(sys.stdout)  # the reader of our output has left
+        turn_away(sys.stdout)  # the reader of our output has closed it
         return Exit.FAILED
     except OSError as error:
         return _failed(words, f"error: {' '.join(str(error).split())}")
 
 
 def _failed(words: list[str], text: str, code: Exit = Exit.FAILED) -> int:
-    """Report an error in one line, with ``--json`` also as an object, and return the exit code."""
+    """Report an error in one line, and with ``--json`` also as a JSON object. Returns the exit code."""
     say(sys.stderr, f"crawler: {text}")
     if any(word.partition("=")[0] == "--json" for word in words):
         with contextlib.suppress(OSError):
@@ -179,11 +179,11 @@ def _parsed(words: list[str]) -> argparse.Namespace:
     if left:
         outputs = getattr(arguments, "output", ())
         if outputs and _are_outputs(left):
-            raise UsageError(f"commas separate the names of --output: --output {','.join([*outputs, *left])}")
+            raise UsageError(f"separate the names of --output with commas: --output {','.join([*outputs, *left])}")
         named = next((each for each in ("seeds", "query") if hasattr(arguments, each)), "urls")
         if not hasattr(arguments, named) or any(word.startswith("-") and word != "-" for word in left):
             _refuse(parser, words[0], arguments, left)
-        setattr(arguments, named, getattr(arguments, named) + left)  # argparse takes only those before the first flag
+        setattr(arguments, named, getattr(arguments, named) + left)  # argparse stops at the first flag
     return arguments
 
 
@@ -194,13 +194,13 @@ def _check_takes(command: str, arguments: argparse.Namespace) -> None:
         return
     if not os.path.isfile(os.path.join(job, _CRAWL)):
         return
-    instead = f"name a partition of it, such as {os.path.join(job, 'partitions', '00')}"
+    instead = f"name one of its partitions, such as {os.path.join(job, 'partitions', '00')}"
     raise UsageError(f"{job} holds a partitioned crawl, but `crawler {command}` takes one job: {instead}")
 
 
 def _performing(command: str, arguments: argparse.Namespace) -> Callable[[argparse.Namespace], int]:
-    """Return the function that runs the command: ``by_address`` if the user may have given the address of a store
-    instead of a directory, or a directory that holds only a part of a stored crawl."""
+    """Return the function that runs the command. It is ``by_address.run`` if the user may have given the address of a
+    store instead of a directory, or if the directory may hold only a part of a stored crawl."""
     given = [getattr(arguments, name, None) for name in ("job", "dir", "jobs")]
     job = given[0] if isinstance(given[0], os.PathLike) else None
     is_stored = job is not None and all(os.path.isfile(os.path.join(job, name)) for name in (_CRAWL, _BUCKET))
@@ -213,7 +213,7 @@ def _performing(command: str, arguments: argparse.Namespace) -> Callable[[argpar
 
 
 def _refuse(parser: CommandParser, command: str, arguments: argparse.Namespace, left: list[str]) -> NoReturn:
-    """Report arguments that no command takes: the first wrong flag, with the closest valid one."""
+    """Raise UsageError for unknown arguments. It names the first unknown flag and the closest valid one."""
     own = parser.commands.get(command)
     flags = [word for word in left if word.startswith("-") and word != "-"]
     if isinstance(own, CommandParser) and flags:
@@ -221,8 +221,8 @@ def _refuse(parser: CommandParser, command: str, arguments: argparse.Namespace, 
     if hasattr(arguments, "job") and all(map(os.path.isdir, left)):
         whole = "; for a crawl on several machines, --engine URL --crawl NAME shows all of it"
         hint = whole if command in _OF_ALL_MACHINES else ""
-        own_words = f"`crawler {command}` takes one directory, but {left[0]} is another one"
-        raise UsageError(f"{own_words}: run it once for each{hint}")
+        own_words = f"`crawler {command}` takes one directory, but {left[0]} is a second one"
+        raise UsageError(f"{own_words}: run the command once for each{hint}")
     parser.error(f"unrecognized arguments: {' '.join(left)}")
 
 
@@ -233,7 +233,8 @@ def _are_outputs(words: list[str]) -> bool:
 
 
 def _check_text(words: list[str]) -> None:
-    """Raise UsageError for bytes that are not UTF-8: neither the job's store nor its output could name such a file."""
+    """Raise UsageError for a word that is not UTF-8, because neither the job's store nor its output could name such a
+    file."""
     for word in words:
         try:
             word.encode("utf-8")
@@ -250,8 +251,8 @@ def _check_environment() -> None:
 
 
 def _with_dashes(words: list[str]) -> list[str]:
-    """Return the words with each list such as ``-,links`` joined to its flag: on its own it would be parsed as a
-    flag."""
+    """Return the words with each list such as ``-,links`` joined to its flag, because argparse would take a separate
+    list for a flag."""
     joined: list[str] = []
     for word in words:
         if word.startswith("-,") and joined and joined[-1].startswith("--") and "=" not in joined[-1]:
@@ -268,7 +269,7 @@ def _with_command(words: list[str]) -> list[str]:
     first = words[0]
     if first == "help" and not os.path.exists(first):
         return ["--help", "all"] if words[1:2] == ["all"] else [*words[1:2], "--help"]
-    names_file = "/" in first or "." in first  # no command has these
+    names_file = "/" in first or "." in first  # no command's name has these
     if not names_file and not first.startswith("-") and not os.path.exists(first):
         hint = nearest(first, [*COMMANDS, "help"])
         if hint:
@@ -277,12 +278,11 @@ def _with_command(words: list[str]) -> list[str]:
 
 
 def command_parser(*names: str, by_engine: bool = False) -> CommandParser:
-    """Return a parser of the named commands only, because building a parser takes time. If none is named, return one
-    with all commands, each only with its line of ``--help``. ``by_engine``: the crawl is named by ``--engine``, not by
-    a directory."""
+    """Return a parser of the named commands only, because building a parser takes time. Without names, it has only the
+    lines of all commands in ``--help``. ``by_engine``: ``--engine`` names the crawl, not a directory."""
     parser = CommandParser(prog="crawler")
     parser.add_argument(
-        "--version", "-V", action="version", version=f"crawler {__version__}", help="with --verbose, also browsers"
+        "--version", "-V", action="version", version=f"crawler {__version__}", help="with --verbose, also list browsers"
     )
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
     for name in names or COMMANDS:

@@ -19,7 +19,7 @@ from crawler.job.crawl_file import partitions_left
 from crawler.job.inbox import MOST_URLS, Answer
 from crawler.url.urls.canonicaliser import Canonical, Canonicaliser
 
-_UNANSWERED = 8  # files in the inbox at which reading standard input pauses
+_UNANSWERED = 8  # unanswered files in the inbox at which reading standard input pauses
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -48,7 +48,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 async def _texts(arguments: argparse.Namespace, canonicaliser: Canonicaliser) -> AsyncIterator[list[str]]:
-    """Yield the URLs to add, in batches of at most as many as one file holds. Raises SeedsError, UsageError."""
+    """Yield the URLs to add, in batches that each fit into one file of the inbox. Raises SeedsError, UsageError."""
     if "-" in arguments.urls:
         async for lines in stream_batches(STDIN, MOST_URLS):
             yield lines
@@ -90,14 +90,14 @@ async def _add(arguments: argparse.Namespace, crawl: CrawlPartitions) -> int:
 
 
 def _way_out(crawl: CrawlPartitions, numbers: Collection[int]) -> str:
-    """Return what to do with URLs of partitions without a directory here. Raises JobError, OSError."""
+    """Return why these partitions have no directory here, and how to add their URLs. Raises JobError, OSError."""
     if not partitions_left(crawl.directory).intersection(numbers):
         return "has not started: name them as seeds of the next run"
-    return "is in another directory: add them there; `crawler stats` of the store shows where that is"
+    return "is in another directory: add them there; run `crawler stats` on the store to find it"
 
 
 async def _take(arguments: argparse.Namespace, url_batches: UrlBatches, urls: Sequence[str]) -> None:
-    """Leave a batch of URLs in the inbox, at most as many as one file holds."""
+    """Leave a batch of URLs, which must fit into one file, in the inbox."""
     seed, priority, waits = arguments.seed, arguments.priority, url_batches.waits
     url_batches.leave(len(urls), lambda inbox: inbox.deposit(urls, seed=seed, answer=waits, priority=priority))
     if waits and url_batches.unanswered >= _UNANSWERED:

@@ -1,8 +1,8 @@
 """Writes exports when a run has ended or was stopped: the web archive as one file, for the output ``wacz``, and Parquet
 files, for ``--parquet``. A crawl without them does not load this module.
 
-Each is a new export of the whole job that replaces the earlier one. If it cannot be written, or the user interrupts it,
-the earlier one is kept.
+Each export contains the whole job and replaces the previous export. If the new one cannot be written, or the user
+interrupts it, the previous one is kept.
 """
 
 from __future__ import annotations

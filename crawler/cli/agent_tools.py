@@ -1,8 +1,9 @@
 """The tools of ``crawler mcp``: what an agent may do with the crawls in one directory.
 
 Each tool is a class: its fields are the arguments, its docstring is the description that agents read. An agent names
-crawls, never paths or settings: what a crawl may fetch is decided by the operator who started the server. Each crawl
-is a process of its own, which outlives the server. All other tools only read, except ``Stop``.
+crawls, never paths or settings: what a crawl may fetch is decided by the operator who started the server. Each crawl is
+a process of its own, which outlives the server. ``Crawl`` and ``Stop`` start and stop crawls; all other tools only
+read.
 """
 
 from __future__ import annotations
@@ -41,13 +42,13 @@ from crawler.url.urls.typed import completed
 
 KEPT = ("text", "links")  # outputs that the tools read
 MOST_RUNNING = 4  # crawls at a time
-MOST_SEEDS = 500  # of a call: a command holds the seeds of all calls for a crawl
-# The most that a call may ask for unless the operator says otherwise, and what it gets if it does not ask.
+MOST_SEEDS = 500  # per call; a crawl's command line holds the seeds of all its calls
+# The maximum that a call may request, unless the operator sets another one, and the default.
 MOST_PAGES, PAGES = 10_000, 200
 MOST_TIME, TIME = 3_600.0, 300.0  # seconds
 _PAGES_SHOWN = 5  # pages listed for each broken link
 _POLL = 0.2  # seconds
-_LEAVING = 20.0  # seconds that a crawl that was stopped has to end
+_LEAVING = 20.0  # seconds that a stopped crawl gets to end
 # Keys of `crawler stats --json` that `status` shows.
 _STATE = (
     *("state", "stopped_by", "stopped", "paused", "elapsed_seconds", "urls_pending", "urls_in_flight"),
@@ -55,8 +56,8 @@ _STATE = (
 )
 
 Name = Annotated[str, Meta(description="Name of the crawl, as `crawl` returned it.")]
-Wait = Annotated[float, Meta(ge=0, le=50, description="Seconds to wait at most for the crawl to end.")]
-Offset = Annotated[int, Meta(ge=0, description="Continue here: `next_offset` of the answer before.")]
+Wait = Annotated[float, Meta(ge=0, le=50, description="Maximum seconds to wait for the crawl to end.")]
+Offset = Annotated[int, Meta(ge=0, description="Where to continue: `next_offset` of the previous answer.")]
 
 
 class Answer(NamedTuple):
@@ -67,7 +68,8 @@ class Answer(NamedTuple):
 
 
 class Crawls:
-    """The crawls in a directory. ``words`` are the operator's flags for each of them, ``settings`` what they mean."""
+    """The crawls in a directory. ``words`` are the operator's flags for each crawl, ``settings`` the settings that
+    result."""
 
     def __init__(self, directory: Path, words: Sequence[str], settings: Settings) -> None:
         self.directory = directory
@@ -84,7 +86,7 @@ class Crawls:
         """Return the directory of an existing crawl. Raises UsageError."""
         directory = directory_of(self.directory, name)
         if not self._is_crawl(directory):
-            raise UsageError(f"there is no crawl {name!r}: `status` without a name lists them")
+            raise UsageError(f"there is no crawl {name!r}: `status` without a name lists all crawls")
         return directory
 
     async def start(self, asked: Crawl) -> tuple[Path, bool]:
@@ -99,7 +101,7 @@ class Crawls:
         return directory, command is not None
 
     def _limits_of(self, asked: Crawl) -> list[str]:
-        """Return the flags of the limits of a crawl. Raises UsageError for one that the operator does not allow."""
+        """Return a crawl's limits as flags. Raises UsageError for a limit that the operator does not allow."""
         limits = self._limits
         pages = _within("max_pages", asked.max_pages, limits.max_pages or MOST_PAGES, PAGES)
         time = _within("max_time", asked.max_time, limits.max_time or MOST_TIME, TIME)
@@ -110,8 +112,8 @@ class Crawls:
         return words
 
     def _command(self, directory: Path, seeds: Sequence[str], limits: Sequence[str]) -> list[str] | None:
-        """Return the words that start a crawl with these seeds, and those that it has already; None if it is running
-        with them. Raises UserFault, OSError."""
+        """Return the words that start a crawl with these seeds and the seeds that it already has. Returns None if the
+        crawl is already running with all of them. Raises UserFault, OSError."""
         if directory.is_symlink():
             raise UsageError(f"{directory.name} is a symbolic link: choose another name")
         known = list(command_seeds(directory))
@@ -127,15 +129,15 @@ class Crawls:
         return words
 
     def _check_hosts(self, name: str, seeds: Iterable[str]) -> None:
-        """Raise UsageError if too many crawls run, or one of them has a seed on the same host: each keeps the pause
-        between requests only for itself."""
+        """Raise UsageError if too many crawls run, or if another one has a seed on the same host: crawls do not
+        coordinate their pauses between requests."""
         others = [each for each, is_running in self.running().items() if is_running and each != name]
         if len(others) >= MOST_RUNNING:
-            raise UsageError(f"{MOST_RUNNING} crawls are running: wait for one or stop it ({', '.join(others)})")
+            raise UsageError(f"{MOST_RUNNING} crawls are running: wait for one to end or stop it ({', '.join(others)})")
         hosts = set(map(_host_of, seeds))
         for other in others:
             theirs = set(map(_host_of, command_seeds(self.directory / other)))
-            if shared := hosts & (theirs or hosts):  # while it starts, its seeds are unknown
+            if shared := hosts & (theirs or hosts):  # the seeds of a starting crawl are unknown
                 raise UsageError(f"{other} is crawling {min(shared)} now: wait for its end, or stop it")
 
     def _is_crawl(self, directory: Path) -> bool:
@@ -143,7 +145,7 @@ class Crawls:
 
 
 def _within(name: str, asked: float | None, most: float, usual: float) -> float:
-    """Return a limit. Raises UsageError if more is asked than the operator allows."""
+    """Return the limit to use. Raises UsageError if the agent asks for more than the operator allows."""
     if asked is not None and asked > most:
         raise UsageError(f"{name} is at most {most:g} here")
     return min(usual, most) if asked is None else asked
@@ -155,7 +157,7 @@ def _host_of(seed: str) -> str:
 
 
 def _name_of(seed: str) -> str:
-    """Return the name of a crawl that was given none: the host of its first seed, with the port if it is unusual."""
+    """Return a name for a crawl that the agent did not name: the host of its first seed, with any unusual port."""
     return re.sub(r"[^A-Za-z0-9._-]+", "-", urlsplit(seed).netloc).strip("-.")[:64]
 
 
@@ -185,9 +187,9 @@ class Tool(Struct, forbid_unknown_fields=True):
 class Crawl(Tool):
     """Crawl web sites and keep the text and links of their pages. Follows links on the hosts of the seeds only, obeys
     robots.txt and pauses between two requests to a host, usually for a second. Returns the state of the crawl when it
-    has ended, or after `wait` seconds while it runs on: then use `status`. Pages can be searched and read meanwhile.
-    The same call with the same name resumes a crawl that was stopped or killed, or reached a limit (raise max_pages to
-    get more); no finished page is fetched again, and new seeds are added."""
+    has ended, or after `wait` seconds if it is still running; then use `status`. Pages can be searched and read during
+    the crawl. The same call with the same name resumes a crawl that was stopped or killed, or reached a limit (raise
+    max_pages to get more); no finished page is fetched again, and new seeds are added."""
 
     seeds: Annotated[list[str], Meta(min_length=1, max_length=MOST_SEEDS, description="URLs to start from.")]
     name: Annotated[str, Meta(description="Name for the crawl (default: the host of the first seed).")] | None = None
@@ -207,8 +209,8 @@ class Crawl(Tool):
 
 
 class Status(Tool):
-    """State and counts of a crawl, running or not: URLs by outcome, pages by status, pending URLs, what limits and
-    robots.txt left out. Without a name: all crawls, and whether they run."""
+    """Get the state and counts of a crawl, running or not: URLs by outcome, pages by status, pending URLs, and URLs
+    that limits or robots.txt left out. Without a name, list all crawls and whether each is running."""
 
     name: Name | None = None
     wait: Wait = 0
@@ -294,8 +296,8 @@ class BrokenLinks(Tool):
 
 
 class Explain(Tool):
-    """Explain why a URL was fetched, refused, failed, not followed or still waits: its scope, robots.txt, place in the
-    queue and result in this crawl."""
+    """Explain why a URL was fetched, was refused, failed, was not followed or is still waiting: its scope, robots.txt,
+    place in the queue and result in this crawl."""
 
     name: Name
     url: str
@@ -317,4 +319,4 @@ TOOLS: dict[str, type[Tool]] = {
     "broken_links": BrokenLinks,
     "explain": Explain,
 }
-CHANGING = ("crawl", "stop")  # tools that do more than read
+CHANGING = ("crawl", "stop")  # tools that start or stop crawls

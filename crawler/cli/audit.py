@@ -17,10 +17,12 @@ from crawler.job.run_settings import read_run
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    parser.description = "Find what a job did against the rules, by access logs. Exit with 1 if there is something."
+    parser.description = "Find requests of a job that broke the rules, in access logs. Exit with 1 if there are any."
     add_subject(parser, in_store=False)
     parser.add_argument("logs", nargs="+", type=Path, metavar="ACCESS_LOG", help="plain, or gzip if named .gz")
-    parser.add_argument("--host", metavar="HOST", default="", help="host of lines without one (default: the only host)")
+    parser.add_argument(
+        "--host", metavar="HOST", default="", help="host of log lines that name none (default: the only host)"
+    )
     parser.add_argument("--json", action="store_true", help="one JSON object")
     parser.set_defaults(run=guarded(run))
 
@@ -35,7 +37,7 @@ def run(arguments: argparse.Namespace) -> int:
     if unread and not logged:
         # An audit that could read nothing must not pass as clean.
         raise UsageError(
-            f"{unread} lines are not in the common or combined format, and no other has a request by {agent}"
+            f"{unread} lines are not in the common or combined format, and no other line has a request by {agent}"
         )
     hosts = list(audit(jobs, logged, time.time()))
     if arguments.json:

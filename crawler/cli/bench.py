@@ -105,7 +105,7 @@ def _crawl(arguments: argparse.Namespace) -> int:
     verdict = measured.verdict
     if wrong := verdict.mistakes + measured.requested.private:
         where = f"{verdict.missing:,} missing, {verdict.twice:,} twice, {verdict.unexpected:,} unexpected, "
-        where += f"{verdict.wrong:,} with a wrong end, {measured.requested.private:,} that robots.txt disallows"
+        where += f"{verdict.wrong:,} with a wrong status, {measured.requested.private:,} that robots.txt disallows"
         say(sys.stderr, f"crawler: error: the crawl differs from the web in {wrong:,} URLs: {where}")
     return Exit.FAILED if wrong else Exit.OK
 

@@ -30,8 +30,8 @@ log = logging.getLogger("crawler")
 
 
 def open_in_browser(link: str, directory: Path) -> threading.Thread:
-    """Open the link in a background thread, which is returned; log it if there is no browser. ``directory``: where to
-    keep the file that redirects to a link with a token.
+    """Open the link in a background thread, and return the thread. Logs a warning if there is no browser.
+    ``directory``: where to keep the file that redirects to a link with a token.
 
     A browser that runs in the terminal would take the terminal from the crawl, so it is used only if BROWSER names it.
     """
@@ -67,7 +67,7 @@ def _open(link: str, directory: Path) -> None:
 
 
 def _show(address: str) -> bool:
-    """Return True if a browser was started for the URL; otherwise log it."""
+    """Start a browser for the URL. If that fails, log a warning and return False."""
     try:
         browser = webbrowser.get()
         opened = (_has_a_window(browser) or "BROWSER" in os.environ) and browser.open(address)

@@ -37,7 +37,7 @@ from crawler.job.output.body_files import DIRECTORY as BODIES
 from crawler.job.output.outputs import FORMS
 
 _OUTPUTS = frozenset(form.name for form in FORMS.values())
-# By command that can read a job in a store: the first path parts of files it does not need.
+# Each command that can read a job in a store -> the first path parts of files that it does not need.
 _UNREAD: dict[str, frozenset[str]] = {
     "stats": _OUTPUTS | {PAGES, BODIES, SEEN},
     "hosts": _OUTPUTS | {PAGES, BODIES, SEEN},
@@ -52,8 +52,8 @@ _NAMED = ("job", "dir", "jobs")  # arguments that name directories
 
 
 def run(command: str, arguments: argparse.Namespace) -> int:
-    """Run the command, on a copy if it was given an address, or needs one to see the whole crawl. Returns the exit
-    code. Raises UsageError if it cannot take an address, and the command's errors."""
+    """Run the command: on a copy if the user gave an address, or if only the store has the whole crawl. Returns the
+    exit code. Raises UsageError if the command cannot take an address, and the command's errors."""
     address = _address(arguments) or _store_of_whole(command, arguments)
     if address is None:
         return int(arguments.run(arguments))
@@ -75,18 +75,18 @@ def run(command: str, arguments: argparse.Namespace) -> int:
             restored = restore_crawl(address, arguments.job, needed, to_look=True)
             for each in restored:
                 if each.steps:
-                    # It may belong to the previous run, and would show why that stopped.
+                    # The history may belong to the previous run, and would show why that run stopped.
                     (each.directory / HISTORY).unlink(missing_ok=True)
             with contextlib.ExitStack() as held:
                 if command == "stats":
                     objects, now = bucket_at(address, reading=True), time.time()
                     for each in (each for each in restored if is_at_work(objects, each.partition, now)):
-                        held.callback(JobLock(each.directory).release)  # so that its copy is shown as running
+                        held.callback(JobLock(each.directory).release)  # the lock makes the copy appear as running
                 return int(arguments.run(arguments))
 
 
 def _address(arguments: argparse.Namespace) -> str | None:
-    """Return the address that was given for a directory, if any."""
+    """Return the address that the user gave instead of a directory, if any."""
     given = [getattr(arguments, name, None) for name in _NAMED]
     found = [each for one in given for each in (one if isinstance(one, list) else [one])]
     return next((str(each) for each in found if each is not None and is_address(str(each))), None)
@@ -114,7 +114,7 @@ def _is_read(command: str, name: str) -> bool:
 
 @contextlib.contextmanager
 def _named(arguments: argparse.Namespace, address: str) -> Iterator[None]:
-    """A context in which output and errors show the job by its address."""
+    """A context in which output and errors name the job by its address."""
     copy = str(arguments.job)
     shown = json.dumps(address)[1:-1] if getattr(arguments, "json", False) else address
     out, err = sys.stdout, sys.stderr
@@ -139,7 +139,7 @@ def _renamed(stream: TextIO, name: str, shown: str) -> TextIO:
 
 
 class _Renaming:
-    """A text stream that replaces one name by another."""
+    """A text stream that replaces one name with another."""
 
     def __init__(self, stream: TextIO, name: str, shown: str) -> None:
         self._stream = stream

@@ -1,4 +1,4 @@
-"""``crawler check URL``: reports the broken links of a site, each with all pages that have it."""
+"""``crawler check URL``: reports the broken links of a site, each with all pages that contain it."""
 
 from __future__ import annotations
 
@@ -47,12 +47,14 @@ from crawler.url.urls.canonicaliser import Canonicaliser
 _MAGIC = "crawler-check"
 _VERSION = 1
 _SHOWN = 10  # pages shown per URL
-# The files of a job in its directory, apart from hidden ones. A check that has ended is removed if there are no others.
+# The files of a job in its directory, except hidden ones. A check that has ended is removed only if its directory holds
+# no other files.
 _OF_A_JOB = re.compile(
     r"(pages(-\d+)?\.jsonl(\.zst)?|(job|run|live|history|check)\.json|parsing\.map|crash\.txt"
     r"|inbox|links|bodies|store|seen|dashboard-token|open-dashboard\.html|lock)(\.part)?"
 )
-# ... and in its subdirectories. `command.json` is not listed: its presence shows that a crawl was run here since.
+# The files of a job in its subdirectories. `command.json` is not listed: only a crawl that ran here after the check
+# writes it.
 _WITHIN = {
     "inbox": re.compile(r"[^.]+\.(urls|command|answer)(\.part)?"),
     "links": re.compile(r"links-\d+\.jsonl(\.zst)?(\.part)?"),
@@ -90,7 +92,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.usage = "%(prog)s URL... [FLAG...]"
     parser.epilog = examples(_EXAMPLES)
     parser.description = (
-        "Crawl a site and list its broken links, each with all pages that have it. External links are fetched "
+        "Crawl a site and list its broken links, each with all pages that contain it. External links are fetched "
         "once each, and not followed. The exit code is 1 if a link is broken. Run the same command to resume an "
         "interrupted check; a check that has ended starts over."
     )
@@ -128,7 +130,7 @@ def run(arguments: argparse.Namespace) -> int:
     settings = _settings(arguments)
     _note(directory, asked, ended=False)
     result = _crawl(arguments, settings, seeds)
-    if result.reason in _OVER:  # even if the report fails, the next check starts over
+    if result.reason in _OVER:  # the next check starts over even if this report fails
         _note(directory, asked, ended=True)
     findings = Findings(settings.canonical.rules)
     with contextlib.closing(findings):
@@ -146,7 +148,8 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _place_of(out: Path, job: Path) -> Path:
-    """Return the path of the table. Raises UsageError if another file is there, or none can be created there."""
+    """Return the path of the table. Raises UsageError if the path is taken by a different kind of file, or cannot be
+    created."""
     try:
         place = free_file(out, job, _is_table)
         with tempfile.TemporaryDirectory(".part", f".{place.name}.", place.parent):
@@ -161,8 +164,8 @@ def _is_table(stream: BinaryIO) -> bool:
 
 
 def _make_room(directory: Path, asked: dict[str, Any]) -> None:
-    """Remove a check that has ended. Only a check is ever removed, and only if its directory holds no other files.
-    Raises UsageError, JobError, OSError."""
+    """Remove the previous check if it has ended. Only a check is ever removed, and only if its directory holds no other
+    files. Raises UsageError, JobError, OSError."""
     path = directory / CHECK
     try:
         known = read_envelope(path, _MAGIC, _VERSION, str(path))
@@ -179,8 +182,8 @@ def _make_room(directory: Path, asked: dict[str, Any]) -> None:
         if known.get("asked") != asked:
             words = " ".join(map(str, known.get("asked", {}).get("seeds", ())))
             raise UsageError(
-                f"{directory} holds another check that was interrupted, of {words}: resume it with the same command, "
-                "use another directory with --job, or remove this one"
+                f"{directory} holds an interrupted check of {words}: resume it with the same command, use another "
+                "directory with --job, or remove this directory"
             )
         return
     if strange := sorted(_strange(directory)):
@@ -208,7 +211,7 @@ def _strange(directory: Path) -> Iterator[str]:
 
 
 def _note(directory: Path, asked: dict[str, Any], *, ended: bool) -> None:
-    """Record in the directory that it holds a check, and whether that has ended. Raises OSError."""
+    """Record in the directory that it holds a check, and whether the check has ended. Raises OSError."""
     disk = RealDisk()
     make_directory(directory, disk)
     note = encode_envelope(_MAGIC, _VERSION, {"asked": asked, "ended": ended})
@@ -238,13 +241,13 @@ def _crawl(arguments: argparse.Namespace, settings: Settings, seeds: NamedSeeds)
     known = Configuration(settings, partial(crawl.read_again, arguments))
     with shown_run(arguments) as view, view or contextlib.nullcontext():
         result = asyncio.run(run_crawl(directory, known, batches, view, RunOptions()))
-    wait_for_reader(sys.stderr)  # before printing
+    wait_for_reader(sys.stderr)  # standard error is complete before the report is printed
     return result
 
 
 def _written(table: Path, findings: Findings) -> int | OSError:
-    """Write all links to a file, and return the number of rows; or return the error, which must not prevent the
-    report."""
+    """Write all links to a file, and return the number of rows. Returns an error instead of raising it, because it must
+    not prevent the report."""
     rows = (_cells(link) for result in Result for link in findings.links(result))
     numbers = itertools.count()
     try:

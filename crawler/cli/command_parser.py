@@ -1,4 +1,4 @@
-"""The parser of the command line: bad usage is one line that names the closest valid word."""
+"""The parser of the command line, which reports bad usage in one line that names the closest valid word."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ _EXPECTED: Mapping[Any, str] = {int: "a whole number", float: "a number"}
 class CommandParser(argparse.ArgumentParser):
     """Reports bad usage in one line, with the closest valid word. ``commands`` holds the commands' parsers by name.
 
-    Flags must be written in full: an abbreviation in a script would change its meaning, or lose it, when a flag with
-    the same beginning is added.
+    Flags must be written in full: an abbreviation in a script would become ambiguous, or change its meaning, when a
+    flag with the same prefix is added.
     """
 
     commands: Mapping[str, argparse.ArgumentParser] = {}

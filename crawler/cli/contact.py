@@ -13,7 +13,7 @@ from crawler.job.run_settings import read_run
 from crawler.url.refusal.special_addresses import is_loopback
 from crawler.url.urls.canonicaliser import Canonical, Canonicaliser
 
-_LOOKED_AT = 1_000  # seeds; if none of these is on another machine, the rest will not be either
+_LOOKED_AT = 1_000  # seeds to examine: if all are on this machine, so are the rest
 
 log = logging.getLogger("crawler")
 

@@ -169,7 +169,7 @@ def _check_engine(settings: Settings) -> None:
 
 
 def _beneath(arguments: argparse.Namespace) -> Tables:
-    """Return settings that apply if neither a flag nor the file sets them, in addition to the common defaults."""
+    """Return this command's defaults, which apply to settings that neither a flag nor the file sets."""
     beneath: Tables = getattr(arguments, "beneath", {})
     wants_page = getattr(arguments, "open", False) or getattr(arguments, "keep_open", False)
     return {"dashboard": {"listen": "0"}, **beneath} if wants_page else beneath
@@ -264,7 +264,7 @@ def crawl(
 
 
 def _say_what_is_gone(directory: Path, settings: Settings) -> None:
-    """Warn if the last run kept outputs, or called user functions, that this one does not."""
+    """Warn if this run drops outputs that the last run kept, or user functions that it called."""
     with contextlib.suppress(JobError, SettingsError):  # the run reports the job's fault
         last = read_run(directory).settings
         if dropped := [name for name in last.output.keep if name not in settings.output.keep]:
@@ -321,7 +321,7 @@ def _opening(job: Path) -> Callable[[str], object]:
 
 
 def take_standard_output(arguments: argparse.Namespace) -> None:
-    """Reserve standard output for records, or for the result of the run, if they go there. Raises UsageError."""
+    """If records or the result of the run go to standard output, reserve it for them. Raises UsageError."""
     if STDOUT in getattr(arguments, "output", ()):
         if arguments.json:
             raise UsageError("--json and --output - both write to standard output: leave out one of them")

@@ -39,8 +39,8 @@ def stopped_text(directory: Path, error: Exception) -> str:
 
 @contextlib.contextmanager
 def changing(directory: Path, words: Callable[[Exception], str] = str) -> Iterator[None]:
-    """A context for changing a job or a crawl: a fault of the directory becomes a UsageError with the text
-    ``words(error)``, or a FailedError."""
+    """A context for changing a job or a crawl. It converts the errors of a damaged or unusable directory to
+    FailedError, or to UsageError with the text ``words(error)``."""
     try:
         yield
     except NoMemoryError as error:
@@ -53,7 +53,7 @@ def changing(directory: Path, words: Callable[[Exception], str] = str) -> Iterat
 
 
 def failed(job: Path, error: str) -> FailedError:
-    """Return an error of a job, whose line names the job."""
+    """Return an error whose text is one line that names the job."""
     text = " ".join(error.split())
     return FailedError(f"error: {text if text.startswith(str(job)) else f'{job}: {text}'}")
 

@@ -85,7 +85,7 @@ def add_seen_options(parser: argparse.ArgumentParser, usual: str) -> None:
         "--secret-of",
         type=filter_file,
         metavar="FILE",
-        help="hash keys with the secret of that filter, so that the two can be merged (default: a random one; for a "
+        help="hash keys with the secret of this filter, so that both can be merged (default: a random secret; for a "
         f"set on a server, the one in {SECRET_FILE})",
     )
 
@@ -104,7 +104,7 @@ def run(arguments: argparse.Namespace) -> int:
             return _run(stored, None)
         with FilterFile(arguments.filter) as file:
             if file.path.exists():
-                # The configured hash, like its other settings, applies only to new files.
+                # The configured hash applies only to new files.
                 stored = _resumed(read_filter(file.path), file.path, wanted, arguments.raw, rules)
                 _check_hash(arguments, file.path, stored.seen.hash)
             else:
@@ -147,7 +147,7 @@ def seen_settings(arguments: argparse.Namespace, usual: str | None = None) -> tu
     """Return the settings, with flags overriding the TOML file, and the seen-set settings given by the user, with their
     labels.
 
-    If there is a ``usual`` kind, the file's own seen-set settings are ignored. Raises UsageError.
+    If a ``usual`` kind is given, the seen-set settings of the TOML file are ignored. Raises UsageError.
     """
     given = {name: vars(arguments)[name] for name in ("fpp", "capacity")}
     flags = {f"--{name}": ("seen", name, value) for name, value in given.items() if value is not None}
@@ -167,7 +167,7 @@ def seen_settings(arguments: argparse.Namespace, usual: str | None = None) -> tu
     if arguments.hash is not None:
         settings = replace(settings, seen=replace(settings.seen, hash=arguments.hash))
     if kind is not None:
-        # Not checked together with the file's other settings, because those for a crawl may not fit this kind.
+        # Set after the file's settings are checked, because settings for a crawl may not fit this kind.
         settings = replace(settings, seen=replace(settings.seen, kind=kind))
     return settings, labels
 
@@ -200,7 +200,7 @@ def _resumed(
 ) -> StoredFilter:
     """Return the content of the file. Raises FilterFileError if it does not match the request."""
     held = stored.seen.parameters()
-    # A configuration applies to every kind; a flag applies to this run.
+    # The configuration may set parameters that this kind lacks, but each flag must apply to it.
     check_agreement(path, stored.seen, [want for want in wanted if _is_flag(want) or want.name in held])
     if stored.keys is None:
         return StoredFilter(stored.seen, _spec(raw, rules))
@@ -236,7 +236,7 @@ def _run(stored: StoredFilter, keeper: Keeper | None) -> int:
 
 
 def ended(tally: Tally) -> int:
-    """Report any failure, and return the exit code."""
+    """Return the exit code. Raises FailedError if the run stopped early."""
     if tally.stopped is not None:
         raise FailedError(f"error: stopped after {counted(tally.lines, 'line')}: {tally.stopped}")
     return Exit.INTERRUPTED if tally.interrupted else Exit.OK
@@ -247,7 +247,7 @@ def _warn(text: str) -> None:
 
 
 def told(tally: Tally, keys: KeySpec) -> Iterator[str]:
-    """Yield the results for the lines."""
+    """Yield the summary of the lines: new, seen and skipped."""
     yield f"{keys.counted(tally.lines)}: {tally.new:,} new, {tally.lines - tally.new:,} seen before"
     yield from skipped_lines(tally)
 
@@ -259,7 +259,7 @@ def skipped_lines(tally: Tally) -> Iterator[str]:
 
 
 def figures(seen: Filter) -> Iterator[str]:
-    """Yield some lines about the seen-set."""
+    """Yield lines that describe the seen-set."""
     now = seen.statistics()
     if now["hash"]["forgeable"]:
         how = "a random seed; keys can be forged: not for untrusted lines"

@@ -24,8 +24,8 @@ from crawler.inspect.export.web_archive import write_index, write_package
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     parser.description = (
-        "Write the results of a job, running or not, in a format of other programs. Only records that no crash can "
-        "undo are written. OUT appears when it is complete, and replaces an earlier export; no other file is ever "
+        "Write the results of a job, running or not, in a format that other programs read. Only records that no crash "
+        "can undo are written. OUT appears when it is complete, and replaces an earlier export; no other file is ever "
         "replaced. A directory of Markdown files is updated instead."
     )
     add_subject(parser)
@@ -74,7 +74,7 @@ def _text(out: Path, written: Written) -> str:
 
 
 def missing_text(without: Mapping[str, int]) -> Iterator[str]:
-    """Yield a line for each table that lacks pages it could have."""
+    """Yield a line for each table from which pages are missing."""
     for table, pages in without.items():
         if pages:
             what, are = _WHAT[table]
@@ -85,7 +85,7 @@ def missing_text(without: Mapping[str, int]) -> Iterator[str]:
 
 
 def print_csv(pieces: Iterable[bytes]) -> None:
-    """Print CSV: on a terminal without its control characters, otherwise unchanged."""
+    """Print CSV: without control characters on a terminal, unchanged elsewhere."""
     for piece in pieces:
         if sys.stdout.isatty():
             print(piece.decode("utf-8").replace("\r\n", "\n"), end="")

@@ -115,7 +115,7 @@ def _add_exchange_actions(actions: argparse._SubParsersAction[argparse.ArgumentP
     export.add_argument("source", type=filter_file, metavar="FILE")
     export.add_argument("file", type=filter_file, metavar="OUT", help="must not exist yet")
     export.add_argument("--format", choices=("guava", "redis"), required=True)
-    export.add_argument("--key", metavar="KEY", help="with --format redis: the name in Redis (that of OUT)")
+    export.add_argument("--key", metavar="KEY", help="with --format redis: the name in Redis (default: that of OUT)")
     export.set_defaults(run=_export)
 
     action = actions.add_parser("import", help="import a filter of another library")
@@ -149,7 +149,7 @@ def _add_secret(parser: argparse.ArgumentParser) -> None:
         "--secret-of",
         type=filter_file,
         metavar="FILE",
-        help=f"for a set on a server: its secret is that of this filter (default: the one in {SECRET_FILE})",
+        help=f"for a set on a server: use the secret of this filter (default: the one in {SECRET_FILE})",
     )
 
 
@@ -239,7 +239,7 @@ def _info_of_set(arguments: argparse.Namespace) -> int:
             print(json.dumps(set_json(found), indent=2))
             return Exit.OK
         print(f"keys: {spec_of(found)}")
-        slices = set_json(found).get("slices")  # over all shards; a module reports none
+        slices = set_json(found).get("slices")  # totals of all shards; a module reports no slices
         for line in (*set_figures(found), *(_slice_table(slices) if slices else ())):
             print(line)
     return Exit.OK
@@ -315,7 +315,8 @@ def _import(arguments: argparse.Namespace) -> int:
 
 @contextmanager
 def _new_file(path: Path) -> Iterator[FilterFile]:
-    """Create a filter file. Raises FilterFileError if the file exists: its content could not be recovered."""
+    """Create a filter file. Raises FilterFileError if the file exists, because overwriting it would lose its
+    content."""
     with FilterFile(path) as file:
         if file.path.exists():
             raise FilterFileError(f"{path} already exists: choose another file, or remove it")

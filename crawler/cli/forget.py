@@ -1,4 +1,4 @@
-"""``crawler forget``: removes URLs from a job's seen-set, so that they are fetched again when they are found again."""
+"""``crawler forget``: removes URLs from a job's seen-set, so that the crawl fetches them when it finds them again."""
 
 from __future__ import annotations
 
@@ -51,8 +51,8 @@ def _settings(job: Path) -> Settings:
 
 
 def _forget(crawl: CrawlPartitions, urls: Sequence[Canonical]) -> dict[int, str]:
-    """Have each URL forgotten by its partition, or none if any is pending. Return the positions of those that were not
-    forgotten, and why. Raises JobError, UsageError, OSError, any of DAMAGE."""
+    """Make each URL's partition forget it, unless any of the URLs is pending. Returns the positions of the URLs that
+    were not forgotten, with the reasons. Raises JobError, UsageError, OSError, any of DAMAGE."""
     clock, left = SteadyClock(), dict[int, str]()
     owned: dict[int, list[int]] = {}
     for position, url in enumerate(urls):
@@ -74,8 +74,8 @@ def _forget(crawl: CrawlPartitions, urls: Sequence[Canonical]) -> dict[int, str]
 def _forgotten(
     jobs: Sequence[tuple[Job, Sequence[int]]], urls: Sequence[Canonical], clock: SteadyClock
 ) -> dict[int, str]:
-    """Have each job forget the URLs at these positions, unless any of them is pending. Raises UsageError, OSError, any
-    of DAMAGE."""
+    """Make each job forget the URLs at its positions, unless any URL of any job is pending. Returns what ``_forget``
+    returns. Raises UsageError, OSError, any of DAMAGE."""
     left = dict[int, str]()
     for job, positions in jobs:
         _check_none_pending(job, [urls[position] for position in positions])

@@ -12,7 +12,7 @@ FIRST = ("crawl", "check", "sql", "export", "stats", "explain", "demo")  # comma
 
 EXAMPLES = (
     ("crawler https://example.org/ --output markdown", "a site as Markdown files; run again to resume"),
-    ("crawler check https://example.org/", "its broken links, with the pages that link to them"),
+    ("crawler check https://example.org/", "its broken links, with the pages that contain them"),
     ("crawler https://example.org/ --browser", "a site whose pages are built by scripts"),
     ("crawler seeds.txt --job news --dashboard 8080", "a list of URLs, and the live page"),
 )
@@ -29,7 +29,7 @@ _BESIDE = 50  # minimum characters per line for texts next to names
 
 
 class Formatter(argparse.HelpFormatter):
-    """Fills paragraphs, and leaves indented lines, such as examples, unchanged."""
+    """Wraps paragraphs, and leaves indented lines, such as examples, unchanged."""
 
     def __init__(self, prog: str) -> None:
         super().__init__(prog, max_help_position=30, width=width())

@@ -39,7 +39,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--settings",
         action="store_true",
-        help="also the settings that the configuration or a flag gives for each host",
+        help="also show the settings that the configuration or a flag sets for each host",
     )
     parser.add_argument("--json", action="store_true", help="one JSON object")
     parser.set_defaults(run=guarded(run))
@@ -60,8 +60,8 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _found(arguments: argparse.Namespace) -> tuple[Table, str | None]:
-    """Return the table of a job or a crawl, and why the settings of a last run cannot be read. Raises the errors of
-    ``open_job``."""
+    """Return the table of a job or a crawl, and the reason if the settings of a last run cannot be read. Raises the
+    errors of ``open_job``."""
     say_defaults(arguments.job)
     order = arguments.order or ("asc" if arguments.sort in _ASCENDING else "desc")
     found = hosts_of(arguments.job, HostsAsked(arguments.sort, order == "desc", limit=arguments.limit))
@@ -74,8 +74,8 @@ def _found(arguments: argparse.Namespace) -> tuple[Table, str | None]:
 
 
 def _lines(rows: list[Row], *, narrow: bool) -> Iterator[str]:
-    """Yield a table: a line for each host, followed by its settings. Only a ``narrow`` one gives the reason for a
-    state in a line of its own, and leaves out the requests in flight."""
+    """Yield a table: a line for each host, followed by its settings. A ``narrow`` table gives the reason for a state on
+    a separate line, and omits the requests in flight."""
     leaves_out = ("in flight",) if narrow else ()
     table = [{name: name for name in _COLUMNS}, *(_cells(row) for row in rows)]
     shown = [name for name in _COLUMNS if name not in leaves_out]

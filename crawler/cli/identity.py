@@ -43,7 +43,7 @@ def _new(arguments: argparse.Namespace) -> int:
     if stated is None or (fault := fault_of_origin(stated)) is not None:
         raise UsageError(f"--agent {fault if stated else 'is missing: the origin of the web server'}")
     if agent not in (None, stated):
-        raise UsageError(f"{path} has the keys of {stated}: create those of {agent} in another directory")
+        raise UsageError(f"{path} has the keys of {stated}: create the keys of {agent} in another directory")
     if not about.exists() and not arguments.contact:
         raise UsageError("--contact is missing: the page about the crawler shows how to reach you")
     keys = [key for key in old if key.ends > now]
@@ -78,7 +78,7 @@ def _check(arguments: argparse.Namespace) -> int:
 
 
 async def _faults(origin: str) -> list[str]:
-    settings = replace(FetchSettings(), allow_private=True)  # the user has named the server
+    settings = replace(FetchSettings(), allow_private=True)  # the user chose the server
     async with Fetcher(settings, concurrency=1, per_host=1) as fetcher:
         answer = await fetcher.fetch(origin + PATH, accept=lambda _: True)
     if isinstance(answer, Failure):

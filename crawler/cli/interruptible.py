@@ -17,10 +17,10 @@ T = TypeVar("T")
 
 
 def run_interruptible(make: Callable[[], Coroutine[Any, Any, T]]) -> T:
-    """Run ``asyncio.run(make())``, with ending signals cancelling the coroutine. They are raised again for the caller's
-    handlers once the loop is closed, unless the cancelled coroutine has a result or an error nonetheless. A second
-    SIGINT ends the process at once. Raises the errors of the coroutine and of the handlers, and KeyboardInterrupt if
-    the coroutine was cancelled by a signal whose handler raises nothing."""
+    """Run ``asyncio.run(make())``; an ending signal cancels the coroutine. Once the loop is closed, the signals are
+    raised again for the caller's handlers, unless the cancelled coroutine still returned a result or raised an error. A
+    second SIGINT ends the process at once. Raises the errors of the coroutine and of the handlers, and
+    KeyboardInterrupt if the coroutine was cancelled by a signal whose handler raises nothing."""
     interruption = _Interruption()
     try:
         # A signal mask would not suffice: threads started by libraries would receive the signal. A Runner keeps an
@@ -38,13 +38,14 @@ def run_interruptible(make: Callable[[], Coroutine[Any, Any, T]]) -> T:
 
 
 class _Interruption:
-    """The signals received. ``came``: their numbers; ``taken``: they have cancelled the coroutine."""
+    """Collects signals. ``came`` holds the numbers received; ``taken`` is True once they have cancelled the
+    coroutine."""
 
     def __init__(self) -> None:
         self.came: list[int] = []
         self.taken = False
         self._ignored = {number for number in ENDING if signal.getsignal(number) is signal.SIG_IGN}
-        self._cancel: Callable[[], object] | None = None  # while the coroutine exists
+        self._cancel: Callable[[], object] | None = None  # set while the coroutine exists
 
     def handle(self, number: int) -> None:
         """Handle a signal, which may arrive between any two steps of the main thread."""
@@ -60,7 +61,7 @@ class _Interruption:
         assert task is not None
 
         def cancel() -> None:
-            if not self.taken:  # a second one would interrupt its cleanup
+            if not self.taken:  # a second cancellation would interrupt the cleanup after the first
                 self.taken = task.cancel()
 
         self._cancel = lambda: loop.call_soon_threadsafe(cancel)  # wakes a waiting loop

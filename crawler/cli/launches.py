@@ -55,7 +55,7 @@ from crawler.service.watched_jobs import WatchedJobs
 from crawler.url.urls.canonicaliser import Canonical, Canonicaliser
 from crawler.url.urls.typed import completed
 
-MOST_SEEDS = 10_000  # per request; a job may get more from its file
+MOST_SEEDS = 10_000  # per request; a seeds file may give a job more
 MOST_NAME = 64  # characters of a job's name
 WAIT = 20.0  # seconds to wait for a crawl to run or end
 _POLL = 0.1
@@ -81,12 +81,11 @@ class Launcher:
         self._started: list[subprocess.Popen[bytes]] = []
 
     async def launch(self, job: Path, words: Sequence[str], place: Path) -> str:
-        """Start ``crawler crawl WORDS`` of a job in the directory ``place``; the job's own directory exists. Returns
-        the outcome in one line. The crawl of a new job that ends before the job exists leaves no trace: its name is
-        free again. Raises LaunchError, also if a crawl of the job is running: another one may just have been
-        started."""
+        """Start ``crawler crawl WORDS`` for a job, whose directory exists, with ``place`` as working directory. Returns
+        the outcome in one line. If a new crawl ends before it has created the job, the directory is removed and the
+        name is free again. Raises LaunchError, also if the crawl is already running."""
         async with self._one:
-            # ``poll`` lets the system discard the exit codes of ended processes.
+            # ``poll`` also reaps processes that have ended.
             self._started = [each for each in self._started if each.poll() is None]
             log, is_new = job / LAUNCH_LOG, not holds_any(job)
             try:
@@ -108,7 +107,7 @@ class Launcher:
 
 @contextlib.asynccontextmanager
 async def alone(jobs: Path) -> AsyncIterator[None]:
-    """A context in which no other program creates jobs in the directory this way. Raises OSError."""
+    """A context that locks the directory: no other program that uses this lock creates jobs in it. Raises OSError."""
     while (lock := locked(jobs / _LOCK, os.O_CREAT)) is None:  # noqa: ASYNC110, another process has it
         await asyncio.sleep(_POLL)
     try:
@@ -186,7 +185,7 @@ class Launches:
             raise LaunchError("its seeds no longer exist, or came from standard input: start a new job with them")
         has_page = read_run(source).settings.dashboard.listen is not None
         page = ("--dashboard=0",) if has_page else ()  # the other job's port may be in use
-        # They are copied: the new job must not depend on the other job's files.
+        # The seeds are copied: the new job must not depend on the other job's files.
         seeds = itertools.chain(urls, *map(read_urls, files))
         return await self._begin(directory, seeds, (*command.words, *page), Path(command.directory))
 
@@ -214,7 +213,7 @@ class Launches:
 
 
 def directory_of(jobs: Path, name: str) -> Path:
-    """Return the directory of a job in a directory of jobs. No name leads out of that. Raises UsageError."""
+    """Return the directory of the job with this name, always inside ``jobs``. Raises UsageError for an invalid name."""
     if _NAME.fullmatch(name) is None:
         raise UsageError(
             f"a name has 1 to {MOST_NAME} letters, digits, dots, dashes or underscores; the first is a letter or digit"
@@ -223,7 +222,7 @@ def directory_of(jobs: Path, name: str) -> Path:
 
 
 def command_of(directory: Path) -> LastCommand:
-    """Return the command of a job's last run, if it can be started again that way. Raises LaunchError."""
+    """Return the command of a job's last run. Raises LaunchError if it cannot start the crawl again."""
     try:
         command = read_command(directory)
     except (EnvelopeError, OSError) as error:
@@ -248,8 +247,8 @@ def start_fault(directory: Path) -> str | None:
 
 
 def _make(directory: Path, seeds: Iterable[str]) -> None:
-    """Create the directory of a new job, with its seeds. Raises OSError, or SeedsError if they cannot be read; then the
-    directory does not exist."""
+    """Create the directory of a new job, with its seeds. On failure, removes the directory and raises OSError, or
+    SeedsError if the seeds cannot be read."""
     make_private_directory(directory, exist_ok=True)
     try:
         with open(directory / LAUNCH_SEEDS, "w", encoding="utf-8", opener=private_opener) as stream:
@@ -280,7 +279,7 @@ async def _outcome(process: subprocess.Popen[bytes], job: Path, log: Path) -> st
     while asyncio.get_running_loop().time() < deadline:
         code = process.poll()
         if code in (Exit.OK, Exit.LIMIT):
-            return "It has already ended, or had reached a limit before."
+            return "It has already ended, or had already reached a limit."
         if code is not None:
             line = last_line(log).replace(str(job), job.name)  # the page shows a job's name, not its path
             raise LaunchError(line or f"the crawl ended with code {code} without a message")

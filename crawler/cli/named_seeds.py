@@ -77,11 +77,11 @@ class NamedSeeds(Struct, frozen=True):
 
     @property
     def begins_at_once(self) -> bool:
-        """True if there are seeds before the streams."""
+        """True if there are URLs or files, which are read before the streams."""
         return bool(self.urls or self.files)
 
     def words(self) -> list[str]:
-        """Return words that name the same seeds again; streams are marked by one ``-``."""
+        """Return words that name the same seeds; one ``-`` stands for all streams."""
         return [*self.urls, *map(_word, self.files), *(["-"] if self.streams else [])]
 
     def known(self) -> Iterator[str]:

@@ -26,7 +26,7 @@ class NamedUrl(Struct, frozen=True):
 
 
 def say_taken(taken: Sequence[tuple[str, str]], why: str = "") -> None:
-    """Report which words without a scheme were taken as which URLs, if any."""
+    """Report the words without a scheme that were taken as URLs, if any, with these URLs."""
     if taken:
         named = [f"{word} as {url}" for word, url in taken[:_SHOWN]]
         more = [f"{count(len(taken) - _SHOWN)} more"] if len(taken) > _SHOWN else []
@@ -34,7 +34,7 @@ def say_taken(taken: Sequence[tuple[str, str]], why: str = "") -> None:
 
 
 def completed_urls(words: Iterable[str]) -> list[str]:
-    """Return the words, completed with a scheme by ``completed`` where missing, and report those."""
+    """Return the words, with a scheme added by ``completed`` where missing. Reports the words that it completed."""
     texts, taken = list[str](), list[tuple[str, str]]()
     for word in words:
         url = completed(word)

@@ -91,8 +91,8 @@ _SWITCH: dict[str, Any] = {"action": "store_true"}
 
 
 def _flag(place: str, help: str, **options: Any) -> tuple[str, str, dict[str, Any]]:
-    """Return the flag of a setting: its table, its key, and the arguments for argparse. ``{}`` in ``help`` is its
-    default."""
+    """Return the flag of a setting: its table, its key, and the arguments for argparse. The default replaces ``{}`` in
+    ``help``."""
     table, _, key = place.partition(".")
     return table, key, {**options, "help": help.format(getattr(getattr(_DEFAULTS, table), key))}
 
@@ -133,27 +133,27 @@ _OF_GROUPS = {
     },
     "when to stop": {
         "--max-pages": _flag("crawl.max_pages", "stop after N fetched URLs in this job", **_COUNT),
-        "--max-depth": _flag("crawl.max_depth", "links from a seed", **_COUNT),
+        "--max-depth": _flag("crawl.max_depth", "follow at most N links from a seed", **_COUNT),
         "--max-time": _flag("crawl.max_time", "stop this run after this time, such as 5m", **_TIME),
         "--fail-on-limit": _flag(
             "crawl.fail_on_limit", "exit with code 3 if --max-pages or --max-time ends the run", **_SWITCH
         ),
-        "--min-free": _flag("durability.min_free", "stop when the job's disk has less free space ({})", **_SIZE),
+        "--min-free": _flag("durability.min_free", "stop if the job's disk has less than this free ({})", **_SIZE),
     },
     "politeness": {
         "--contact": _flag(
             "fetch.contact", "how to reach the operator; added to the User-Agent", metavar="URL-OR-MAIL"
         ),
-        "--user-agent": _flag("fetch.user_agent", "product token first, as in name/1.0", metavar="TEXT"),
+        "--user-agent": _flag("fetch.user_agent", "starts with a product token, as in name/1.0", metavar="TEXT"),
         "--delay": _flag("politeness.delay", "time between two requests to a host ({} s)", **_TIME),
         "--per-host": _flag("politeness.per_host", "concurrent requests to a host ({})", **_COUNT),
         "--host-key": _flag(
-            "politeness.host_key", "group that shares one delay and its request slots ({})", choices=HOST_KEYS
+            "politeness.host_key", "group of hosts that shares one delay and the request slots ({})", choices=HOST_KEYS
         ),
         "--rate": _flag("politeness.rate", "requests per second in total (no limit)", type=float, metavar="N"),
         "--concurrency": _flag("crawl.concurrency", "URLs in flight ({})", **_COUNT),
         "--ignore-robots": _flag("robots.ignore", "do not fetch or obey robots.txt", **_SWITCH),
-        "--retry-retired": _flag("politeness.retry_retired", "try hosts again that an earlier run retired", **_SWITCH),
+        "--retry-retired": _flag("politeness.retry_retired", "retry hosts that an earlier run retired", **_SWITCH),
     },
     "network": {
         "--allow-private": _flag("fetch.allow_private", "fetch loopback and private addresses", **_SWITCH),
@@ -161,7 +161,7 @@ _OF_GROUPS = {
             "fetch.allow_networks", "fetch addresses in this network; may be repeated", metavar="NET", **_EACH
         ),
         "--proxy": _flag(
-            "fetch.proxy", "fetch through a proxy; `direct`: ignore the environment's proxies too", metavar="URL"
+            "fetch.proxy", "fetch through a proxy; `direct`: use none, not even the environment's", metavar="URL"
         ),
     },
     "seen-set": {
@@ -174,15 +174,15 @@ _OF_GROUPS = {
         "--ledger": _flag(
             "seen.ledger",
             "confirm on disk URLs that the seen-set reports as seen, so that no page is skipped by mistake (on; "
-            "--no-ledger saves about 30 bytes of disk a URL)",
+            "--no-ledger saves about 30 bytes of disk per URL)",
             action=argparse.BooleanOptionalAction,
         ),
     },
     "outputs": {
         "--output": _flag(
             "output.keep",
-            f"keep more than the records of pages: {', '.join(KEPT)} (wacz: warc, and at the end DIR/archive.wacz, "
-            "which takes as much space again, twice while it is replaced); -: also write records to standard output",
+            f"outputs to keep besides page records: {', '.join(KEPT)} (wacz: warc, and at the end DIR/archive.wacz, "
+            "which takes the same space again, or twice that while replaced); -: also write records to standard output",
             type=output_names,
             metavar="NAME,...",
         ),
@@ -195,7 +195,7 @@ _OF_GROUPS = {
     "where the crawl is kept": {
         "--store": _flag(
             "crawl.store",
-            "keep it in object storage or a shared directory, which has everything if this disk is lost: "
+            "keep the crawl in object storage or a shared directory, so that it survives the loss of this disk: "
             "s3://BUCKET/PREFIX, gs://, az://, file:/PATH",
             metavar="ADDRESS",
         ),
@@ -204,12 +204,12 @@ _OF_GROUPS = {
         "--partitions": _flag(
             "partitions.processes", "crawl with N processes, in partitions that they share", **_COUNT
         ),
-        "--partition-count": _flag("partitions.count", "partitions of a new crawl (4 a worker)", type=int, metavar="V"),
+        "--partition-count": _flag("partitions.count", "partitions of a new crawl (2 a worker)", type=int, metavar="V"),
         "--workers": _flag("partitions.workers", "wait for N workers before sharing out a new crawl", **_COUNT),
         "--engine": _flag(
             "partitions.engine", "share the crawl with other machines through the server at this URL", metavar="URL"
         ),
-        "--crawl": _flag("partitions.crawl", "the name of the crawl there", metavar="NAME"),
+        "--crawl": _flag("partitions.crawl", "the name of the crawl on that server", metavar="NAME"),
     },
     "dashboard": {
         "--dashboard": _flag("dashboard.listen", "serve the live page at this address", metavar="[HOST:]PORT"),
@@ -231,7 +231,7 @@ FLAGS = {flag: made for flags in _OF_GROUPS.values() for flag, made in flags.ite
 
 
 def add_flags(group: argparse._ActionsContainer, *flags: str) -> None:
-    """Add flags without defaults: a flag that is not given is not in the arguments."""
+    """Add flags without defaults: the arguments lack each flag that the user does not give."""
     for flag in flags:
         group.add_argument(flag, **{"default": argparse.SUPPRESS, **FLAGS[flag][2]})
 
@@ -282,14 +282,14 @@ def add_crawl_options(parser: argparse.ArgumentParser, *, job: Path | None = DEF
 
 
 def whole_number(text: str) -> int:
-    """Parse the value of an option that counts."""
+    """Parse a whole number of at most nine digits."""
     if not (text.isascii() and text.isdecimal() and len(text) < 10):
         raise argparse.ArgumentTypeError(f"{text!r} is not a whole number")
     return int(text)
 
 
 class Giver(Struct, frozen=True):
-    """The origin of flags, for messages. ``place`` is where they are, ``of_flag`` where one of them is."""
+    """Names the origin of flags in messages. ``place`` is the origin of all flags, ``of_flag(flag)`` of one flag."""
 
     place: str
     of_flag: Callable[[str], str]
@@ -301,7 +301,7 @@ COMMAND_LINE = Giver("command line", "command line, {}".format)
 def settings_tables(
     arguments: argparse.Namespace, read: Callable[[Path], bytes] = Path.read_bytes, giver: Giver = COMMAND_LINE
 ) -> tuple[MutableTables, Source]:
-    """Return the TOML file's tables, overridden by the flags, unchecked, and where each value came from. Raises
+    """Return the unchecked tables of the TOML file, overridden by the flags, and the origin of each value. Raises
     UsageError."""
     given = {}
     for flag, (table, key, _) in FLAGS.items():
@@ -313,7 +313,7 @@ def settings_tables(
         if kept or STDOUT not in arguments.output:
             given["--output"] = (*given["--output"][:2], kept)
         else:
-            del given["--output"]  # it does not choose outputs to keep
+            del given["--output"]  # `-` alone does not choose outputs to keep
     return lay_flags_over(arguments.config, given, read, giver)
 
 
@@ -378,7 +378,7 @@ def words_of(arguments: argparse.Namespace) -> tuple[str, ...]:
 
 
 def flag_words(flag: str, value: Any, options: Mapping[str, Any]) -> list[str]:
-    """Return the words for a flag with this value. ``options`` are those of the flag in ``FLAGS``."""
+    """Return the words for a flag with this value. ``options`` are the flag's arguments for argparse in ``FLAGS``."""
     match options.get("action"):
         case "store_true":
             return [flag] if value else []

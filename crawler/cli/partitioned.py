@@ -88,7 +88,7 @@ def run_partitioned(arguments: argparse.Namespace, configuration: Configuration,
     """Start or resume a partitioned crawl, and return the exit code. Raises UsageError."""
     _check_possible(arguments, configuration.settings)
     directory: Path = arguments.job
-    with shown_run(arguments, "what carries the crawl") as view:
+    with shown_run(arguments, "the carrier of the crawl") as view:
         check_files(partitions_of(directory, configuration.settings))
         shown = _shown(arguments, configuration.settings.dashboard, view)
         outcome, stats = asyncio.run(_notified(directory, configuration, seeds, view, shown))
@@ -106,7 +106,7 @@ def run_partitioned(arguments: argparse.Namespace, configuration: Configuration,
 
 
 def _has_last_word(directory: Path, settings: Settings) -> bool:
-    """Return True if the crawl's store, if any, may lack steps that are here."""
+    """Return True if this directory may have steps that the crawl's store, if any, lacks."""
     try:
         objects = bucket_of(directory, settings)
         return objects is not None and any(has_last_word(objects, each) for each in partition_directories(directory))
@@ -115,7 +115,7 @@ def _has_last_word(directory: Path, settings: Settings) -> bool:
 
 
 async def _shown(arguments: argparse.Namespace, settings: DashboardSettings, view: Progress | None) -> None:
-    """Serve the dashboard, if it is wanted, from the files of the crawl, until cancelled."""
+    """If a dashboard is wanted, serve it from the files of the crawl until cancelled."""
     directory: Path = arguments.job
     if settings.listen is None:
         return
@@ -134,7 +134,7 @@ async def _shown(arguments: argparse.Namespace, settings: DashboardSettings, vie
             try:
                 await page.keep()
             finally:
-                source.take(await asyncio.to_thread(source.read))  # how it ended
+                source.take(await asyncio.to_thread(source.read))  # shows how the crawl ended
                 await board.stop()
     except UNREADABLE as error:
         log.warning("the dashboard cannot be served: %s; `crawler dashboard %s` serves it too", error, directory)
@@ -147,8 +147,8 @@ async def _notified(
     view: Progress | None,
     shown: Coroutine[Any, Any, None],
 ) -> tuple[Outcome, dict[str, Any]]:
-    """Run the crawl with notices, and ``shown`` meanwhile. Raises UsageError and FailedError if a worker has failed for
-    good."""
+    """Run the crawl with notices, and ``shown`` in the background. Raises UsageError and FailedError if a worker has
+    failed for good."""
     notices = Notices(configuration.settings.notify, directory, SteadyClock())
     async with notices.delivering(), background(shown):
         outcome, stats = await _whole(directory, configuration, seeds, view, notices)
@@ -164,8 +164,8 @@ async def _notified(
 async def _joined(
     directory: Path, settings: Settings, clock: SteadyClock, stack: contextlib.AsyncExitStack
 ) -> tuple[Carrier, str | None, CrawlFile]:
-    """Return the carrier (which ``stack`` closes), its URL if it is a server, and the crawl, which is started or joined
-    here."""
+    """Start or join the crawl. Returns its carrier (which ``stack`` closes), the carrier's URL if it is a server, and
+    the crawl."""
     name, engine, disk = settings.partitions.crawl or "", settings.partitions.engine, RealDisk()
     objects = bucket_of(directory, settings)
     if objects is not None:
@@ -202,7 +202,7 @@ async def _whole(
         stack.callback(present.cancel)
         progress = CrawlProgress(directory, crawl)
         if given.processes > crawl.partitions:
-            log.warning("%d processes for %d partitions: %d are started", given.processes, *2 * (crawl.partitions,))
+            log.warning("%d processes for %d partitions: starting only %d", given.processes, *2 * (crawl.partitions,))
             given.processes = crawl.partitions
         plan = _plan(directory, crawl, str(engine), given, progress)
         supervisor = Supervisor(plan, view.say if view is not None else log.warning)
@@ -225,7 +225,7 @@ def _final(directory: Path, outcome: Outcome, elapsed: float) -> dict[str, Any]:
     stats = stats_of(directory)
     stats["elapsed_seconds"] = elapsed
     if outcome.reason is not Stop.FINISHED and stats["state"] == State.ENDED:
-        stats["state"] = State.STOPPED  # no work is left here, but there may be on other machines
+        stats["state"] = State.STOPPED  # no work is left here, but other machines may have some
     return stats
 
 
@@ -241,10 +241,10 @@ class _Given:
         self.processes = configuration.settings.partitions.processes or 1
 
     def instructions(self, number: int) -> Instructions:
-        """Return the instructions for the worker with that number, which starts now."""
+        """Return the instructions for the worker with this number, which is starting."""
         given = self._instructions()
         if number in self._begun:
-            return replace(given, expected=1)  # it need not wait for the others, which are running
+            return replace(given, expected=1)  # a replacement need not wait for the other workers, which are running
         self._begun.add(number)
         return given
 
@@ -260,8 +260,8 @@ class _Given:
         )
 
     async def reread(self, number: int) -> Instructions | Refusal:
-        """Read the configuration again and return new instructions. Settings that need a restart do not reach replaced
-        workers."""
+        """Read the configuration again and return new instructions. Replacement workers keep the old values of settings
+        that need a restart."""
         assert self._read_again is not None
         try:
             read = await asyncio.to_thread(self._read_again)

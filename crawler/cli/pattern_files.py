@@ -1,7 +1,7 @@
 """Patterns from files: an element ``@FILE`` of a list of patterns is replaced by the lines of that file.
 
-A file holds one pattern per line; empty lines, and lines that start with ``#``, are ignored. Its path is relative to
-the configuration file, or to the working directory if a flag names it.
+A file holds one pattern per line; empty lines, and lines that start with ``#``, are ignored. The path of the file is
+relative to the configuration file, or to the working directory if a flag names the file.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from crawler.cli.toml_lines import Place
 
 _SIGN = "@"
 _LISTS = frozenset(("include", "exclude", "store_include", "store_exclude"))
-_LISTED = frozenset(LISTED.values())  # tables that hold a list of tables: not part of a place
+_LISTED = frozenset(LISTED.values())  # table names that places of patterns leave out
 
 
 class PatternSource(Source):
@@ -34,7 +34,7 @@ class PatternSource(Source):
 
 
 class PatternFiles:
-    """Replaces file names in the tables of settings by their patterns."""
+    """Replaces file names in the tables of settings with the patterns in those files."""
 
     def __init__(self, read: Callable[[Path], bytes]) -> None:
         """``read`` returns the content of a file, and raises OSError."""
@@ -42,7 +42,7 @@ class PatternFiles:
         self._origins: dict[Place, str | Place] = {}
 
     def source(self, inner: Source) -> Source:
-        """Return the source of the settings after ``expand``; ``inner`` is their source before."""
+        """Return the source of the settings after ``expand``; ``inner`` is the source of the settings before."""
         return PatternSource(inner, self._origins) if self._origins else inner
 
     def expand(self, value: Any, base: Path, inner: Source, *place: str | int) -> Any:

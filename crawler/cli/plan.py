@@ -25,7 +25,7 @@ _LEDGER_BYTES = 35  # benchmarks/filters/ledger.py
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     parser.description = (
-        "Print for each kind of seen-set memory, bits per URL, slices, false positives and pages they skip."
+        "Print the memory, bits per URL, slices, false positives and skipped pages of each kind of seen-set."
     )
     parser.add_argument("--urls", type=int, required=True, metavar="N", help="expected number of distinct URLs")
     parser.add_argument("--fpp", type=float, metavar="P", help="bound on the false-positive probability (0.001)")
@@ -44,7 +44,7 @@ def run(arguments: argparse.Namespace) -> int:
     except (SettingsError, FilterError) as problem:
         raise UsageError(str(problem).removeprefix("configuration: ")) from problem
     if not plans:
-        raise UsageError(f"a seen-set for {counted(urls, 'URL')} at an fpp of {seen.fpp:.3g} fits into no memory")
+        raise UsageError(f"a seen-set for {counted(urls, 'URL')} with an fpp of {seen.fpp:.3g} cannot fit in memory")
     possible = "scalable" not in left_out
     plans += [_exact(made) for made in plans if made.kind == "scalable"]
     compacted = plan_compacted(*asked, slices=seen.compact_slices) if possible else None
@@ -68,7 +68,7 @@ class Comparison(Struct, frozen=True):
 
 
 def _exact(front: Plan) -> Plan:
-    """Return the plan of the exact seen-set: it has a scalable filter in front of its rows, which is not compacted."""
+    """Return the plan of the exact seen-set, which has a scalable filter, never compacted, in front of its rows."""
     return replace(front, kind="exact", fpp=0.0, urls_skipped=0.0, forgets=True)
 
 
@@ -150,7 +150,7 @@ def _as_text(made: Comparison) -> Iterator[str]:
     if compacted is not None:
         yield "a crawl and `dedup --filter` rebuild a scalable chain as one slice (seen.compact_slices)"
     yield (
-        f"with {', '.join(LEDGER_KINDS)} a crawl has a ledger unless --no-ledger is given: it takes "
+        f"with {', '.join(LEDGER_KINDS)}, a crawl has a ledger unless --no-ledger is given: the ledger takes "
         f"{made.urls * _LEDGER_BYTES:,} bytes of disk, and no URL is skipped by mistake"
     )
     for kind, why in made.impossible.items():

@@ -20,7 +20,7 @@ from crawler.service.commands import NOT_RUNNING, Command, Refusal, Refused, Rel
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     parser.description = (
-        "Have the running crawl read its configuration file again. All of it is checked before anything changes. "
+        "Have the running crawl read its configuration file again. The whole file is checked before anything changes. "
         "Settings that cannot change during a run are listed; flags that the crawl was started with take precedence."
     )
     parser.add_argument("job", type=Path, metavar="DIR")

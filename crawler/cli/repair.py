@@ -56,5 +56,5 @@ def run(arguments: argparse.Namespace) -> int:
             whole = "whole, " if not left else ""
             print(f"{directory}: {whole}{repaired} of {counted(len(done), 'partition')} had to be repaired")
         elif not repaired:
-            print(f"{directory}: whole, nothing was changed")
+            print(f"{directory}: intact; nothing was changed")
     return Exit.FAILED if any(finding.is_fault for _, finding in left) else Exit.OK

@@ -156,12 +156,12 @@ def trouble_text(error: Exception, directory: Path) -> str:
 
 
 def show_log(show: Callable[[str], None]) -> None:
-    """Show log lines with a function."""
+    """Pass log lines to a function that shows them."""
     logging.basicConfig(level=logging.WARNING, format="%(message)s", handlers=[LogLines(show)])
 
 
 class LogLines(logging.Handler):
-    """Shows log lines with a function: above the live view, if there is one."""
+    """Passes log lines to ``show``, which prints them above the live view, if there is one."""
 
     def __init__(self, show: Callable[[str], None]) -> None:
         super().__init__()

@@ -31,8 +31,8 @@ def run(arguments: argparse.Namespace) -> int:
         return Exit.OK
     say(
         sys.stderr,
-        f"crawler: error: {arguments.backup} lacks {counted(missing, 'body', 'bodies')} that records name; the rest "
-        f"is restored: `crawler verify {directory}` lists them, and `crawler repair {directory}` has them fetched "
+        f"crawler: error: {arguments.backup} lacks {counted(missing, 'body', 'bodies')} that records refer to; the "
+        f"rest is restored: `crawler verify {directory}` lists them, and `crawler repair {directory}` has them fetched "
         "again",
     )
     return Exit.FAILED

@@ -15,7 +15,7 @@ from crawler.inspect.export.refused import retracted
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     parser.description = (
-        "List the URLs whose pages a job, running or not, holds although the sites now refuse a use of them. "
+        "List the URLs whose pages a job, running or not, holds although the sites now refuse a use of those pages. "
         "Nothing is changed."
     )
     add_subject(parser)

@@ -89,7 +89,7 @@ async def _put_back_all(
         found += len(part)
         hrefs |= choice.hrefs.intersection(past.href for past in part)
         await _put_back(url_batches, part, priority)
-    # Without this condition, each partition would print a line.
+    # Report only if URLs were found: otherwise each partition would print a line.
     return _Found(found, frozenset(hrefs)), await url_batches.report(_words) if found else Exit.OK
 
 
@@ -99,11 +99,11 @@ def _said(directory: Path, choice: Choice, found: _Found) -> int:
     if choice.excluded is not None and not found.urls:
         rules = sorted(rules_of(tail_of(directory).more()))
         named = f"the rules of this job are {', '.join(rules)}" if rules else "no URL of this job is excluded"
-        say(sys.stderr, f"{choice.excluded!r} excluded no such URL: {named}")
+        say(sys.stderr, f"the rule {choice.excluded!r} excluded no such URL: {named}")
     if choice.host is not None and not found.urls and not knows_host(tail_of(directory).more(), choice.host):
         say(sys.stderr, f"this job knows no finished URL of the host {choice.host}")
     for href in sorted(missing):
-        say(sys.stderr, f"not finished, or with another outcome or host: {href}")
+        say(sys.stderr, f"{href} is not finished, or has another outcome or host")
     return Exit.FAILED if missing else Exit.OK
 
 

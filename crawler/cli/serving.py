@@ -35,7 +35,7 @@ def keep_open(job: Path, settings: DashboardSettings, address: str, quiet: bool)
     """Serve the page of an ended crawl at the address where the crawl has served it, until a signal ends it."""
     tell: Tell = bool if quiet else partial(say, sys.stderr)
     tell("the crawl has released the job; its page stays open until Ctrl-C")
-    gc.unfreeze()  # the run's objects, which the collector has not freed
+    gc.unfreeze()  # lets the collector free the run's objects
     there = replace(settings, listen=urlsplit(address).netloc)
     source, access = JobSource(job, SteadyClock()), access_of(settings, job)
     run_interruptible(lambda: serve_page(source, there, access, None, tell))
@@ -59,8 +59,8 @@ async def until_signalled(
     opens: Path | None,
     tell: Tell = _print,
 ) -> None:
-    """Serve until a signal ends it, or until ``keeping`` fails. ``tell`` is called with the link. With ``opens``, also
-    open a browser, by a file in that directory. Raises UsageError, and the errors of ``keeping``."""
+    """Serve until a signal ends it, or until ``keeping`` fails. Calls ``tell`` with the link. If ``opens`` is given,
+    also opens a browser, by a file in that directory. Raises UsageError, and the errors of ``keeping``."""
     try:
         address = await server.start()
     except OSError as error:

@@ -27,7 +27,7 @@ from crawler.tools.dedup.store import FilterFile, FilterFileError, StoredFilter,
 if TYPE_CHECKING:
     from crawler.seen.shared.open_set import OpenedSet, Producer
 
-_FIXED = ("fpp", "capacity")  # the settings that a set stores
+_FIXED = ("fpp", "capacity")  # the settings that the server stores with a set
 
 
 def filter_place(text: str) -> Path | SetAddress:
@@ -114,7 +114,7 @@ def wanted_set(producer: Producer, settings: SeenSettings, keys: KeySpec, module
 
 
 def check_set(found: OpenedSet, wanted: Sequence[Wanted], raw: bool | None, rules: tuple[str, ...]) -> KeySpec:
-    """Return how keys are made for the set. Raises FilterFileError if the set does not match the request."""
+    """Return the specification of the set's keys. Raises FilterFileError if the set does not match the request."""
     held, address = found.head.parameters, found.address
     for label, name, value in wanted:
         if name in _FIXED and getattr(held, name) != value:
@@ -130,7 +130,7 @@ def check_set(found: OpenedSet, wanted: Sequence[Wanted], raw: bool | None, rule
 
 
 def spec_of(found: OpenedSet) -> KeySpec:
-    """Return how keys are made for the set."""
+    """Return the specification of the set's keys."""
     return KeySpec() if found.head.keys is None else KeySpec.from_json(found.head.keys)
 
 
@@ -143,7 +143,7 @@ def set_json(found: OpenedSet) -> dict[str, Any]:
 
 
 def set_figures(found: OpenedSet) -> Iterator[str]:
-    """Yield some lines about the set."""
+    """Yield lines that describe the set."""
     now = set_json(found)
     where = f"{now['bytes']:,} bytes in {counted(now['shards'], 'shard')}"
     if now["kind"] == "module":

@@ -30,15 +30,15 @@ from crawler.service.file_limit import allow_files
 def add_options(parser: argparse.ArgumentParser) -> None:
     parser.description = (
         "Split a crawl that lives in a store, and is not running, into more partitions. It resumes with "
-        "`crawl --store STORE --partitions N`, on one machine or more, without fetching any page again. Takes as much "
-        "space for temporary files (TMPDIR) as the whole job."
+        "`crawl --store STORE --partitions N`, on one machine or more, without fetching any page again. Needs as much "
+        "space for temporary files (TMPDIR) as the whole job takes."
     )
     parser.add_argument("store", metavar="STORE", help="where the crawl lives, as given to `crawl --store`")
     text = "the new number: 2, 3, 4, ... times the current one, which is 1 for a crawl of one process"
     parser.add_argument("--partitions", metavar="N", type=int, required=True, help=text)
     text = "if the crawl has 1 partition now: keep each domain (default) or each host in one partition"
     parser.add_argument("--placed-by", choices=("domain", "host"), help=text)
-    text = "split it even if its last process has not released it, because that machine is gone"
+    text = "split the crawl even if its last process has not released it, because its machine is gone"
     parser.add_argument("--take-over", action="store_true", help=text)
     parser.set_defaults(run=run)
 

@@ -32,7 +32,7 @@ _ABOUT = {
     "hosts": "each host",
 }
 _EXAMPLE = "SELECT status, count(*) FROM pages GROUP BY ALL ORDER BY ALL"
-_WIDEST = 100  # characters of a cell
+_WIDEST = 100  # maximum characters of a cell
 _MEASURED = 1000  # rows whose cells determine the column widths
 
 
@@ -102,7 +102,7 @@ def _print(answer: Answer, form: str | None, *, first: bool) -> None:
 
 
 def _typed(answer: Answer, row: Sequence[str | None]) -> dict[str, str | Decimal | None]:
-    """Return a row for CSV, with numbers as such, so that a negative number is not taken for a formula."""
+    """Return a row for CSV. Numbers become Decimal, so that the CSV does not treat a negative number as a formula."""
     cells = zip(answer.names, answer.numbers, row, strict=True)
     return {name: Decimal(value) if number and value is not None else value for name, number, value in cells}
 

@@ -1,4 +1,4 @@
-"""Decides what a command examines: a job, a partitioned crawl in a directory, or the statistics of one at an engine."""
+"""Decides what a command examines: a job, a partitioned crawl in a directory, or a partitioned crawl at an engine."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def add_subject(parser: argparse.ArgumentParser, *, in_store: bool = True) -> None:
-    """Add the argument DIR. ``in_store``: the address of a store is also accepted for it (``by_address``)."""
+    """Add the argument DIR. ``in_store``: DIR may also be the address of a store (``by_address``)."""
     text = "a job, or a partitioned crawl"
     text += "; or the address of the store where it lives, or of a backup" if in_store else ""
     parser.add_argument("job", type=_directory_or_address, metavar="DIR", help=text)
@@ -47,7 +47,7 @@ def add_engine(parser: argparse.ArgumentParser) -> None:
 
 
 def at_engine(arguments: argparse.Namespace) -> bool:
-    """Return True if the subject is a crawl at an engine. Raises UsageError if it is only half named."""
+    """Return True if the subject is a crawl at an engine. Raises UsageError if only one of the two flags is given."""
     if arguments.engine is None and arguments.crawl is not None:
         raise UsageError("--crawl is the name of a crawl at an engine: add --engine URL")
     if arguments.engine is not None and arguments.crawl is None:

@@ -61,12 +61,12 @@ def run(arguments: argparse.Namespace) -> int:
         if not arguments.follow:
             return Exit.OK
         if reader.poll(_POLL * 1000):
-            raise BrokenPipeError  # otherwise noticed only at the next record
+            raise BrokenPipeError  # otherwise a write would notice it only at the next record
 
 
 def _usable(lines: Iterable[bytes], allowed: Collection[str]) -> Iterator[bytes]:
-    """Yield the lines of records that refuse none of the purposes. For a record that does and has a change, yield a
-    deletion instead."""
+    """Yield the lines of records that refuse none of the purposes. Replaces other records by deletions if they have a
+    change, and drops them otherwise."""
     for line in lines:
         record = json.loads(line) if allowed and b'"consent":' in line else {}
         if not refuses(record, allowed):

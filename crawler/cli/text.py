@@ -39,7 +39,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("urls", nargs="*", metavar="URL", help="pages to extract again in any case")
     kept = f"what to extract: {', '.join(AGAIN)} (default: those that the last run kept)"
     parser.add_argument("--output", type=output_names, metavar="LIST", help=kept)
-    parser.add_argument("--extractor", choices=EXTRACTORS, help="the extractor (that of the last run)")
+    parser.add_argument("--extractor", choices=EXTRACTORS, help="the extractor (default: that of the last run)")
     parser.set_defaults(run=guarded(run), takes_crawl=True)
 
 

@@ -1,4 +1,4 @@
-"""Leaves URLs in the inbox of a job, running or not, and waits for the results: ``crawler add``, ``crawler retry``."""
+"""Leaves URLs in the inbox of a job, running or not, and waits for results (``crawler add``, ``crawler retry``)."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _POLL = 0.05  # seconds between two checks for the answer
 
 
 def add_job(parser: argparse.ArgumentParser) -> None:
-    """Add the job, which comes first."""
+    """Add the argument of the job, which must come first."""
     parser.add_argument("job", type=Path, metavar="DIR")
 
 
@@ -52,7 +52,7 @@ def deliver(
     arguments: argparse.Namespace,
     work: Callable[[argparse.Namespace, CrawlPartitions], Awaitable[int]],
 ) -> int:
-    """Do the work with the job, or with the partitions of a crawl. Returns the exit code. Raises UsageError,
+    """Call ``work`` with the job, or with the partitions of a crawl. Returns its exit code. Raises UsageError,
     FailedError."""
     directory: Path = arguments.job
 
@@ -75,7 +75,7 @@ class UrlBatches:
     """The files of URLs that one command leaves in an inbox."""
 
     def __init__(self, arguments: argparse.Namespace, partition: Partition) -> None:
-        """``partition``: the partition that gets them. Raises JobError, SettingsError."""
+        """``partition``: the partition that gets the URLs. Raises JobError, SettingsError."""
         self._directory = partition.directory
         self._of_crawl = partition.of_crawl
         self._label = f"partition {partition.number:02}: " if partition.of_crawl else ""
@@ -96,8 +96,8 @@ class UrlBatches:
 
     @property
     def _is_for_a_run(self) -> bool:
-        """True if only a run may admit the URLs: the partition may be about to be opened by a worker, or the crawl
-        lives in a bucket that must be informed. Raises JobError, OSError."""
+        """True if only a run may admit the URLs, because a worker may be about to open the partition, or because the
+        crawl's bucket must be informed. Raises JobError, OSError."""
         return (self._directory / BUCKET).exists() or read_identity(self._directory).partition is not None
 
     @property
@@ -106,11 +106,11 @@ class UrlBatches:
         return len(self._unanswered)
 
     def leave(self, count: int, deposit: Callable[[Inbox], str]) -> None:
-        """Leave a file of that many URLs in the inbox. Raises FailedError."""
+        """Leave a file of ``count`` URLs in the inbox. Raises FailedError."""
         try:
             name = deposit(self._inbox)
         except OSError as error:
-            before = f"the first {self.stored} are, the others" if self.stored else "they"
+            before = f"the first {self.stored} were added, the others" if self.stored else "they"
             raise FailedError(
                 f"error: the URLs cannot be stored in {self._inbox.path}: {error.strerror or error}: {before} were "
                 "not added: run the same command again once this is fixed"
@@ -139,8 +139,8 @@ class UrlBatches:
                 await asyncio.sleep(_POLL)
 
     async def _admit_inbox(self) -> None:
-        """Admit the URLs in the inbox, because no crawl is running; on a full disk leave them there. Raises JobError,
-        OSError."""
+        """Admit the URLs in the inbox, because no crawl is running. If the disk is full, the URLs stay there. Raises
+        JobError, OSError."""
         try:
             await self._admit(SteadyClock())
         except OSError as error:
@@ -161,7 +161,7 @@ class UrlBatches:
             while not draining.done() and job.blocked is None:
                 await asyncio.wait({draining}, timeout=_POLL)
             if job.blocked is not None:
-                # It waits for space, but only a run checks for it.
+                # The task waits for free space, but only a run checks for that.
                 draining.cancel()
                 await asyncio.wait({draining})
                 raise OSError(errno.ENOSPC, job.blocked)

@@ -1,7 +1,7 @@
 """``crawler work --store ADDRESS --dir DIR``: one worker of a partitioned crawl.
 
 The store identifies the crawl and its carrier, which has the settings of the crawl. A worker started by ``crawler
---partitions`` gets all of these from that process.
+--partitions`` gets all of this from that process.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("crawler")
 
-# Flags that a worker may set for itself; all other settings are those of the whole crawl.
+# Flags that a worker may set for itself; it gets all other settings from the crawl.
 _OWN = {
     "when to stop": ("--max-time", "--fail-on-limit", "--min-free"),
     "politeness": ("--contact", "--rate", "--concurrency"),
@@ -155,7 +155,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _find_crawl(arguments: argparse.Namespace) -> Tables | None:
-    """Fill in the crawl's details from the store, and return its tables of settings; None: there are none. Raises
+    """Fill in the arguments from the store. Returns the crawl's tables of settings, or None if it has none. Raises
     UsageError."""
     directory: Path = arguments.dir
     here = read_here(directory)
@@ -184,7 +184,7 @@ def _find_crawl(arguments: argparse.Namespace) -> Tables | None:
 
 
 async def _passed_on(engine: str, crawl: str, kept: Tables | None) -> Tables:
-    """Return the crawl's settings from the carrier or, if it has lost them, those ``kept``."""
+    """Return the crawl's settings from the carrier, or ``kept`` if the carrier has lost them."""
     carrier = await open_carrier(engine, crawl)
     try:
         return await passed_on(carrier, engine, kept)
@@ -208,8 +208,8 @@ def _check_whole(settings: Settings, beneath: dict[str, dict[str, Any]]) -> None
 async def _by_hand(
     arguments: argparse.Namespace, own: Settings, rate: float | None, tables: Tables, view: Progress | None
 ) -> tuple[MemberResult, bool]:
-    """Work with the worker's ``own`` settings, for a crawl that has this ``rate`` and passes on those ``tables``.
-    Returns the result, and True if the worker was asked to leave for good."""
+    """Run the worker with its ``own`` settings, and with the ``rate`` and the shared ``tables`` of the crawl. Returns
+    the result, and True if the worker was asked to leave for good."""
     directory = arguments.dir
     engine, name, clock = own.partitions.engine or "", own.partitions.crawl or "", SteadyClock()
     settings, disk = _at_rate(own, rate), RealDisk()
@@ -238,7 +238,7 @@ async def _by_hand(
                     result = await _worked(directory, crawl, carrier, settings, options)
                     if result.stats.get("pages_fetched"):
                         notices.end(result.reason, result.stats)
-                    return result, is_asked(directory)  # read before the process that asks stops waiting
+                    return result, is_asked(directory)  # read while the asking process still waits
         finally:
             for task in beside:
                 task.cancel()
@@ -254,7 +254,7 @@ async def _follow_rate(carrier: Carrier, engine: str, settings: Settings, member
     """Follow the crawl's rate, which may change."""
     while True:
         await asyncio.sleep(PRESENT_INTERVAL)
-        with contextlib.suppress(CarrierError, CarrierRefusedError):  # the working parts report it
+        with contextlib.suppress(CarrierError, CarrierRefusedError):  # the worker itself reports it
             politeness = (await settings_of_crawl(carrier, engine, needed=False)).get("politeness")
             if politeness is not None and politeness.get("rate") != settings.politeness.rate:
                 settings = _at_rate(settings, politeness.get("rate"))
@@ -275,7 +275,7 @@ def _show(member: _Stoppable, view: Progress | None, notices: Notices) -> tuple[
 async def _worked(
     directory: Path, crawl: CrawlFile, carrier: Carrier, settings: Settings, options: WorkOptions
 ) -> MemberResult:
-    """Work with the user's functions."""
+    """Run the worker with the user's functions."""
     hooks = hooks_of(settings)
     begin: Callable[[Run], None] = (lambda _: None) if hooks is None else hooks.begin
     code = UserCode() if hooks is None else hooks.code
@@ -288,13 +288,13 @@ async def _worked(
 async def _started(arguments: argparse.Namespace, end: socket.socket) -> int:
     """Follow the first process's instructions, report the result to it, and end when it does. Returns the exit code."""
     end_with_parent()
-    # The first process decides: it receives Ctrl-C and the end of a session too.
+    # The first process decides when to stop: it also receives Ctrl-C and the hang-up of the terminal.
     for number in (signal.SIGINT, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     channel = await Channel.over(end)
     instructions = await channel.heard()
     if not isinstance(instructions, Instructions):
-        return Exit.FAILED  # it has ended already
+        return Exit.FAILED  # the first process has already ended
     show_log(lambda text: channel.tell(Said(text)))
     member = _Stoppable()
     first = _First(channel, member)
@@ -352,8 +352,8 @@ async def _instructed(
 
 async def _found_again(engine: str, crawl: str, member: _Stoppable) -> Carrier | None:
     """Return the carrier, which the first process has already reached. A replacement worker waits for the carrier if it
-    is unreachable. None: the worker was stopped while waiting. Raises CarrierRefusedError, and CarrierError if the
-    first process itself does not answer."""
+    is unreachable. Returns None if the worker was stopped while waiting. Raises CarrierRefusedError, and CarrierError
+    if the first process itself does not answer."""
     backoff, boot = Backoff(), boot_time()
     has_said = False
     while member.reason is None:
@@ -374,7 +374,7 @@ async def _found_again(engine: str, crawl: str, member: _Stoppable) -> Carrier |
 
 
 class _Stoppable:
-    """A member, once it exists, that may be stopped before that."""
+    """A member that can be stopped before it exists."""
 
     def __init__(self) -> None:
         self._member: Member | None = None
@@ -382,7 +382,7 @@ class _Stoppable:
 
     @property
     def reason(self) -> Stop | None:
-        """Why it is to stop; None if it is not."""
+        """Why the member must stop, or None."""
         return self._reason
 
     def begun(self, member: Member) -> None:
@@ -391,13 +391,13 @@ class _Stoppable:
             member.stop(self._reason)
 
     def stop(self, reason: Stop = Stop.INTERRUPTED) -> None:
-        """Stop; others take over the partitions."""
+        """Stop the member, so that others take over its partitions."""
         self._reason = reason
         if self._member is not None:
             self._member.stop(reason)
 
     def change(self, settings: Settings) -> None:
-        """Apply other settings. Raises OSError."""
+        """Apply changed settings. Raises OSError."""
         if self._member is not None:
             self._member.change(settings)
 
@@ -419,7 +419,7 @@ class _First:
         self._answers = asyncio.Queue[Instructions | Refusal]()
 
     async def listen(self) -> None:
-        """Follow the messages of the first process, and end when it ends."""
+        """Act on messages from the first process, and exit when it ends."""
         while (message := await self._channel.heard()) is not None:
             if isinstance(message, Halt):
                 self._member.stop(message.reason)

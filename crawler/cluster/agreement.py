@@ -1,4 +1,4 @@
-"""What all workers of a crawl must agree on, and how a joining worker learns it from the carrier.
+"""Values on which all workers of a crawl must agree, and which a joining worker reads from the carrier.
 
 Values stored under the name ``crawl``:
 
@@ -8,13 +8,12 @@ Values stored under the name ``crawl``:
                JSON; empty if too long
     present    a worker's program version and wall clock, and a number that changes with each update
 
-Running workers keep restoring these values, because a carrier may lose everything. The settings of the process that
-started the crawl are authoritative; a worker restores the settings it received if the carrier has none. ``present``
+Running workers repeatedly store these values again, because a carrier may lose everything. The settings of the process
+that started the crawl are authoritative; other workers only restore settings that the carrier has lost. ``present``
 tells a joining worker whether others are running now: values left behind by ended workers are not binding.
 
-``DIR/settings.json`` has the settings that the carrier last gave a worker. If the carrier has lost them, and the
-process that started the crawl is not running to publish them again, the worker uses these, and restores them for
-others.
+``DIR/settings.json`` has the settings that the carrier last gave a worker. If the carrier loses them while the process
+that started the crawl is not running, the worker uses this copy, and restores it for others.
 """
 
 from __future__ import annotations
@@ -58,10 +57,10 @@ _VERSION = 1
 IDENTITY, SETTINGS, PRESENT = "identity", "settings", "present"
 PRESENT_INTERVAL = 2.0  # seconds between two updates of ``present``
 MOST_APART = 60.0  # seconds of clock difference between two machines: host state is stored in wall-clock time
-_MOST_VALUE = 60 * 1024  # bytes; a carrier takes 64 KB
-_CLAIM = 5.0  # seconds: how long a process that dies while starting a crawl blocks others
+_MOST_VALUE = 60 * 1024  # bytes; a carrier accepts up to 64 KB
+_CLAIM = 5.0  # seconds for which a process that died while starting a crawl blocks others
 _PAUSE = 0.1
-# Tables that each machine decides for itself.
+# Tables that each machine sets for itself.
 _OWN = ("partitions", "dashboard", "notify")
 _KEPT_BACK = "kept back"  # marks that tables with headers or logins were left out
 
@@ -78,7 +77,7 @@ _decoder = msgspec.json.Decoder(Present)
 
 
 async def known_crawl(carrier: Carrier, where: str) -> CrawlFile | None:
-    """Return the crawl as the carrier knows it; None if it knows none. Raises CarrierError, CarrierRefusedError."""
+    """Return the crawl that the carrier knows; None if it knows none. Raises CarrierError, CarrierRefusedError."""
     (data,) = await carrier.get([CRAWL], IDENTITY)
     try:
         return None if data is None else decode_crawl(data, f"the crawl at {where}")
@@ -88,7 +87,7 @@ async def known_crawl(carrier: Carrier, where: str) -> CrawlFile | None:
 
 async def agree(carrier: Carrier, crawl: CrawlFile, where: str) -> CrawlFile:
     """Store the crawl on the carrier unless it already has one of this name, and return the stored crawl. If several
-    processes start it at once, one wins. Raises CarrierError, CarrierRefusedError."""
+    processes start the crawl at once, one wins. Raises CarrierError, CarrierRefusedError."""
     while True:
         known = await known_crawl(carrier, where)
         if known is not None:
@@ -119,7 +118,7 @@ async def joined(carrier: Carrier, disk: Disk, directory: Path, settings: Settin
         if not holds_crawl(directory):
             # Another process may have started it at the same time.
             crawl = replace(crawl, id=known.id, secret=known.secret)
-    if read_here(directory) is None or crawl.secret != known.secret:  # else the store is authoritative
+    if read_here(directory) is None or crawl.secret != known.secret:  # with a store, the store is authoritative
         check_same(crawl, known, where)
     if crawl.id != known.id and read_here(directory) is None:
         raise CarrierRefusedError(
@@ -155,7 +154,7 @@ def check_same(crawl: CrawlFile, known: CrawlFile, where: str) -> None:
         )
     if crawl.secret != known.secret:
         raise CarrierRefusedError(
-            f"{at} is not the crawl in the directory: give it another name with --crawl, or use another directory"
+            f"{at} is not the crawl in the directory: choose another name with --crawl, or use another directory"
         )
 
 
@@ -200,7 +199,7 @@ async def keep_present(
     carrier: Carrier, crawl: CrawlFile, settings: Callable[[], Settings] | Tables, clock: Callable[[], float]
 ) -> None:
     """Publish the crawl until cancelled. Workers that join get the current ``settings``. If ``settings`` are tables,
-    this worker received them from the carrier and only restores them if they were lost."""
+    this worker received them from the carrier, and restores them only if the carrier has lost them."""
     values = {IDENTITY: encode_crawl(crawl)}
     while True:
         present = Present(__version__, clock(), entropy.random_bytes(8).hex())
@@ -216,13 +215,13 @@ async def keep_present(
 
 
 def shared_settings(settings: Settings) -> bytes:
-    """Return the encoded settings for workers that have none; empty if they are too long."""
+    """Return the encoded settings for workers that have none of their own; empty if they are too long."""
     return _packed(shared_tables(settings))
 
 
 def shared_tables(settings: Settings) -> Tables:
-    """Return the tables of settings that are passed on. A table with headers or logins stays on the machine as a
-    whole."""
+    """Return the tables of settings that are passed on. A table that contains headers or logins is not passed on at
+    all."""
     secret = set[str]()
     if any(site.headers or site.login for site in settings.site.tables):
         secret.add("site")
@@ -253,8 +252,8 @@ async def passed_on(carrier: Carrier, where: str, kept: Tables | None = None) ->
         return kept
     if data is None:
         raise CarrierRefusedError(
-            f"{where} knows no crawl of that name: if it has not started yet, start this worker later; else check "
-            f"the name, or start it with `crawler SEEDS --job DIR --engine {where} --crawl NAME`"
+            f"{where} knows no crawl of that name: if the crawl has not started yet, start this worker later; "
+            f"otherwise check the name, or start the crawl with `crawler SEEDS --job DIR --engine {where} --crawl NAME`"
         )
     try:
         tables = json.loads(zlib.decompress(data)) if data else {_KEPT_BACK: {}}

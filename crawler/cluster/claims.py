@@ -10,7 +10,7 @@
                   run continues under the new epoch
     lost          another process holds it: the run ends at once
 
-An unreachable carrier costs requests, never the partition: other processes cannot claim it there either.
+While the carrier is unreachable, no request starts, but no partition is lost: others cannot claim it there either.
 """
 
 from __future__ import annotations
@@ -32,25 +32,25 @@ ASKED = 5.0  # seconds after the start of a renewal during which requests may st
 
 
 class Claim(Struct):
-    """A claim on a name in one ``epoch``, last renewed ``at`` that time."""
+    """A claim on a name in one ``epoch``; ``at`` is the start of its last renewal."""
 
     epoch: int
     at: float
 
 
 class Ownership:
-    """The claims of one process, whose name is ``holder``."""
+    """The claims that one process holds under the name ``holder``."""
 
     def __init__(self, reach: Reach, holder: str, boottime: Callable[[], float] = boot_time) -> None:
         self._reach = reach
         self.holder = holder
         self.boottime = boottime
         self._claims: dict[str, Claim] = {}
-        self.changed: Callable[[str], None] = lambda _: None  # called with a name whose epoch changed or was lost
+        self.changed: Callable[[str], None] = lambda _: None  # called with a name whose claim changed epoch or was lost
         self.renewed: Callable[[], None] = lambda: None
 
     def epoch(self, name: str) -> int | None:
-        """Return the epoch in which the name is held; None if it is not held."""
+        """Return the epoch in which this process holds the name; None if it does not."""
         claim = self._claims.get(name)
         return None if claim is None else claim.epoch
 
@@ -67,8 +67,8 @@ class Ownership:
         return None if epoch is None else self._got(name, Claim(epoch, began)).epoch
 
     def _got(self, name: str, claim: Claim) -> Claim:
-        """Record the claim and return the current one. Of two concurrent claims, the carrier knows the one with the
-        greater epoch."""
+        """Record the claim and return the current one. Of two concurrent claims of this process, the carrier knows the
+        one with the greater epoch."""
         held = self._claims.get(name)
         if held is None or held.epoch < claim.epoch:
             held = self._claims[name] = claim
@@ -97,7 +97,7 @@ class Ownership:
             pause = RENEWED if await self.renew() else AGAIN
 
     async def renew(self) -> bool:
-        """Renew all claims. Returns whether the carrier answered."""
+        """Renew all claims. Returns True if the carrier answered."""
         answered = all(await together(map(self._renew, list(self._claims))))
         if answered:
             self.renewed()

@@ -1,4 +1,4 @@
-"""Creates the directory of a partitioned crawl, or raises the reason why it cannot."""
+"""Creates the directory of a partitioned crawl, or raises an error that says why it cannot."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from crawler.job.directory import JobError, holds_job
 from crawler.job.identity import check_partition, check_shape, shaping_of
 from crawler.job.partition.placement import suffixes
 
-_PARTITIONS_OF_WORKER = 4  # so that a crawl can grow to four times the workers before it must be split
+_PARTITIONS_OF_WORKER = 2  # so that a crawl can grow to twice the workers before it must be split
 _USUAL_NAME = "crawl"
 
 
@@ -74,7 +74,7 @@ def check_crawl(directory: Path, settings: Settings) -> None:
     check_suffixes(crawl, str(directory))
     check_none_gone(directory)
     for each in partition_directories(directory):
-        check_partition(each, (int(each.name), crawl.partitions))  # it may have been moved by hand
+        check_partition(each, (int(each.name), crawl.partitions))  # the directory may have been moved by hand
     check_shape(directory, shaping_of(settings))
 
 
@@ -86,7 +86,7 @@ def _check_one_directory(directory: Path, crawl: CrawlFile) -> None:
     if (directory / "replicas").is_dir() or {each.decode() for each in ids} - {crawl.id}:
         raise JobError(
             f"{directory} is one of several directories of a crawl, which keep replicas for each other: finish it with "
-            "commit c980fa46, the last that can"
+            "commit c980fa46, the last version that supports replicas"
         )
 
 
@@ -101,21 +101,21 @@ def check_suffixes(crawl: CrawlFile, where: str) -> None:
 
 
 def check_gaps(crawl: CrawlFile, settings: Settings) -> None:
-    """Raise JobError if hosts that must share a gap would be in several partitions, each of which would keep its own
-    gap."""
+    """Raise JobError if hosts that must share a gap could be in several partitions, because each partition keeps its
+    own gap."""
     if crawl.partitions == 1:
         return
     politeness = settings.politeness
     if politeness.host_key == "address":
         raise JobError(
-            f'politeness.host_key = "address" cannot hold over {crawl.partitions} partitions, because hosts of one '
+            f'politeness.host_key = "address" does not work with {crawl.partitions} partitions, because hosts of one '
             "address may be in several: leave it out, name such hosts in a group of [[site]], or crawl without "
             "--partitions"
         )
     if politeness.host_key == "domain" and crawl.by_host:
         raise JobError(
-            'politeness.host_key = "domain" cannot hold over partitions by host, because hosts of one domain may be in '
-            'several: leave it out, or start the crawl with partitions.placed_by = "domain"'
+            'politeness.host_key = "domain" does not work with partitions by host, because hosts of one domain may be '
+            'in several: leave it out, or start the crawl with partitions.placed_by = "domain"'
         )
     for match, group in settings.site.groups:
         hosts = host_match(match)
@@ -133,7 +133,7 @@ def groups_of(settings: Settings, partitions: int) -> SiteGroups:
 
 
 def groups_text(groups: SiteGroups) -> str:
-    """Return the groups as text for messages."""
+    """Return the groups of hosts as text for messages."""
     return ", ".join(f"{match} in {group}" for match, group in groups) or "none"
 
 
@@ -152,7 +152,7 @@ def new_crawl(settings: Settings) -> CrawlFile:
 
 
 def crawl_asked(known: CrawlFile, settings: Settings) -> CrawlFile:
-    """Return the known crawl with the values that the settings ask for, for a new directory."""
+    """Return the known crawl for a new directory, with the values that the settings specify."""
     asked = settings.partitions.count or known.partitions
     return replace(
         known,

@@ -2,7 +2,7 @@
 crawl, the holder of the claim ``crawl``, coordinates the rounds (``crawler.job.partition.end_rounds`` explains why this
 is correct).
 
-While work is left here, the process reads no announcements: the crawl cannot be over.
+While this process has work left, it reads no announcements, because the crawl cannot be over.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from crawler.job.partition.end_rounds import (
     Status,
 )
 
-END = "end"  # the value of the announcement
-STATUS = "status"  # the value of a partition
-SOON, LATE = 0.2, 2.0  # seconds between two looks
+END = "end"  # the name of the announcement's value
+STATUS = "status"  # the name of a partition's value
+SOON, LATE = 0.2, 2.0  # minimum and maximum seconds between two checks
 _SLOWER = 1.5  # factor by which the pause grows while nothing changes
 _TOLD_AGAIN = 2.0  # seconds after which a value is put again, because the carrier may have lost it
 
@@ -42,14 +42,14 @@ class EndWatch:
         ended: Callable[[bool], None],
     ) -> None:
         """``ours()`` returns the partitions that are open here. ``ended`` is called when the crawl is over, with True
-        if a limit on its pages left URLs."""
+        if its page limit left URLs unfetched."""
         self._reach = reach
         self._ownership = ownership
         self._partitions = partitions
         self._ours = ours
         self._ended = ended
         self._rounds: EndRounds | None = None  # set while this process coordinates
-        self._answers: dict[int, tuple[Status, float]] = {}  # the last status put, or tried, and when
+        self._answers: dict[int, tuple[Status, float]] = {}  # by partition: the last status, and when it was put
         self._telling = asyncio.Lock()
         self._words = 0  # statuses put so far
         self._before: Announcement | None = None  # the last announcement that was read
@@ -58,7 +58,7 @@ class EndWatch:
 
     async def watch(self) -> None:
         """Watch until the crawl is over or the task is cancelled. Once the end is known, this process starts no further
-        round: that would overwrite the announcement before others have read it."""
+        round, which would overwrite the announcement before others have read it."""
         pause = SOON
         while not self._is_known:
             await asyncio.sleep(pause)
@@ -71,8 +71,8 @@ class EndWatch:
                 pause = LATE
 
     async def look(self) -> bool:
-        """Read the announcement, answer it, and coordinate if this process holds that claim. Returns True if anything
-        changed. Raises CarrierError."""
+        """Read the announcement, answer it, and coordinate if this process holds the claim ``crawl``. Returns True if
+        anything changed. Raises CarrierError."""
         told = await self._told()
         changed = told != self._before
         first, self._before, self._has_looked = not self._has_looked, told, True
@@ -102,8 +102,8 @@ class EndWatch:
         return any(told.ends(number, each.epoch) for number, each in ours.items())
 
     async def _look_at_streams(self) -> None:
-        """Mark streams as read that were trimmed to their end before this process read them: no entry is left to show
-        it."""
+        """Mark each stream as read if it was trimmed to its end before this process read it: no entry is left to
+        read."""
         carrier, call = self._reach.carrier, self._reach.call
         ours = {name_of(number): each for number, each in self._ours().items()}
         lasts = await call(carrier.last(list(ours))) if ours else []
@@ -129,7 +129,7 @@ class EndWatch:
             self._answers[number] = (status, loop.time())
 
     async def _tell(self, number: int, status: Status) -> None:
-        """Put the status. The latest status of an epoch counts, even if earlier ones arrive after it. Raises
+        """Put the status. The carrier keeps the latest status of an epoch, even if earlier ones arrive after it. Raises
         CarrierError."""
         async with self._telling:
             self._words += 1
@@ -145,7 +145,7 @@ class EndWatch:
             if await self._ownership.claim(CRAWL, 0) is None:
                 return False
             if await self._told() != told:
-                return True  # the previous holder has announced something since: it may be the end
+                return True  # the previous holder has announced something since, perhaps the end
         statuses = await self._statuses()
         if self._rounds is None and told is not None and told.holds(statuses):
             return False  # leave the announcement for processes that have not read it yet

@@ -177,7 +177,7 @@ class Member:
                 await self._take_part(group)
                 beating.cancel()
                 self._say_of_myself(drains=True)
-                with contextlib.suppress(CarrierError):  # then others take over when the beat stops
+                with contextlib.suppress(CarrierError):  # if it fails, others take over when the beat stops
                     await context.seats.say_now()
                 if self._lives:
                     await asyncio.wait(self._lives.values())
@@ -203,8 +203,8 @@ class Member:
         )
 
     async def _keep_stored(self) -> None:
-        """Keep the crawl's store up to date. Raises TakenOverError if another process has taken a partition of this
-        one."""
+        """Keep the crawl's store up to date. Raises TakenOverError if another process has taken one of our
+        partitions."""
         if self._options.stored is not None:
             raise await self._options.stored.keeping.keep()
 
@@ -219,7 +219,7 @@ class Member:
             pause = FIRST
             limit = self._settings.crawl.max_time
             if limit is not None and self._options.clock() >= self._began + limit and not self._context.open:
-                self.stop(Stop.MAX_TIME)  # no run is open that would end at the limit
+                self.stop(Stop.MAX_TIME)  # no run is open that could end at the limit
                 return
             try:
                 alive = await self._context.seats.look()
@@ -250,7 +250,7 @@ class Member:
                     await self._stopped.wait()
 
     def _look_around(self, alive: Mapping[str, Seated]) -> None:
-        """Leave if a drain was requested, and step aside if this process is the only one that cannot fetch."""
+        """Leave if a drain was requested. Step aside if only this process cannot fetch."""
         if is_asked(self._crawl.directory):
             self.stop()
         line = self._aside.look(self._context.worker.unanswered, alive)
@@ -271,7 +271,8 @@ class Member:
         for number, run in self.runs.items():
             if number not in mine:
                 run.stop()
-        # The last steps of some may be only on the disk here: those are opened once more, stored, and handed over.
+        # The last steps of some partitions may be only on this disk: they are opened once more, stored, and handed
+        # over.
         for number in sorted((mine | self._context.unstored) - self._lives.keys()):
             life = self._lives[number] = group.create_task(self._live(number))
             life.add_done_callback(partial(self._is_closed, number))
@@ -292,7 +293,7 @@ class Member:
             self._context.services.quota.heard(partition.number, note.sender, said)
 
     def _ended(self, spent: bool) -> None:
-        """Stop all runs because the crawl is over. ``spent``: a limit on its pages left URLs."""
+        """Stop all runs because the crawl is over. ``spent``: its page limit left URLs unfetched."""
         self._reason = Stop.MAX_PAGES if spent else Stop.FINISHED
         for run in self.runs.values():
             # URLs added from outside at the last moment stay for the next start.
@@ -302,13 +303,13 @@ class Member:
 
     def _stats(self, open_now: Mapping[int, OpenPartition]) -> dict[str, Any]:
         stats = self._context.tally.stats(open_now)
-        # The elapsed time of this process: its oldest run may have moved to another.
+        # Use the elapsed time of this process, because its oldest run may have moved to another process.
         return {**stats, "elapsed_seconds": self._options.clock() - self._began} if stats else stats
 
     # -- claims ------------------------------------------------------------------------------------------------
 
     def _look_at_claims(self) -> None:
-        """Trigger a check of the claims: an append was refused, so one may have been lost."""
+        """Trigger a check of the claims: an append was refused, so a claim may have been lost."""
         self._claims_doubted.set()
 
     async def _check_claims(self) -> None:
@@ -325,8 +326,8 @@ class Member:
                 partition.claim_changed.set()
 
     def _wake(self) -> None:
-        """Wake the runs: requests may start again. A partition restored from an old directory may also need a greater
-        epoch."""
+        """Wake the runs, because requests may start again. A partition restored from an old directory may also need a
+        greater epoch."""
         for partition in self._context.open.values():
             partition.run.wake()
             if partition.outbox.outrun >= partition.epoch > 0:

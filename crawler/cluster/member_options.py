@@ -30,7 +30,7 @@ LEAST_CAPACITY = 4_096  # keys in the first slice of a partition's filter
 
 
 class Crawl(Struct, frozen=True):
-    """A crawl of ``partitions`` partitions, some of them in ``directory``, whose unique id is ``directory_id``.
+    """A crawl with that many ``partitions``, some of them in ``directory``, whose unique id is ``directory_id``.
     ``secret`` decides which partition a URL belongs to. ``by_host``, ``groups``: see ``Placement``."""
 
     directory: Path
@@ -79,7 +79,7 @@ def _nothing(number: int, run: Run) -> None:
 
 
 class MemberOptions(Struct, kw_only=True):
-    """What the caller of a member chooses. The caller opens and closes ``fetcher``, which knows ``lag`` and ``slots``.
+    """The caller's choices for a member. The caller opens and closes ``fetcher``, which knows ``lag`` and ``slots``.
     ``seeds`` are read when partition 0 is opened here.
 
     ``name`` is the name of this worker, which it keeps across restarts; None: a new name for each start. ``expected``:
@@ -87,8 +87,8 @@ class MemberOptions(Struct, kw_only=True):
     this process, however large its share of the crawl's rate. ``opened`` and ``closing`` are called with each partition
     and its run, before the run starts and when it is over but its job is still open. ``notice`` prints lines for the
     user. ``boottime`` keeps counting while the process is stopped. ``beside`` opens and closes jobs outside the event
-    loop. ``place`` identifies the location of a directory, so that a copy of it has another place. ``stored``: this
-    process's partitions in the crawl's store; None: the crawl lives in its directory.
+    loop. ``place`` identifies the location of a directory, and differs for a copy of it. ``stored``: this process's
+    partitions in the crawl's store; None: the crawl lives in its directory.
     """
 
     fetcher: Fetches
@@ -118,7 +118,7 @@ class MemberOptions(Struct, kw_only=True):
 class MemberResult(Struct, frozen=True):
     """How a member's work ended. ``stats``: the pooled statistics of its partitions; empty if it has none. ``done``
     counts its own work, and ``had`` the partitions it once owned. ``unstored``: partitions whose last steps are only in
-    the directory, because the crawl's store did not take them."""
+    the directory, because the crawl's store did not accept them."""
 
     reason: Stop
     stats: dict[str, Any]

@@ -15,7 +15,7 @@ from crawler.job.partition.inlet import Inlet
 from crawler.job.partition.link_batch_codec import Ack
 from crawler.job.partition.outbox import Outbox
 
-_PAUSE = 0.2  # seconds between two checks whether a disk has room
+_PAUSE = 0.2  # seconds between two checks for free disk space
 
 
 class OpenPartition:
@@ -39,8 +39,8 @@ class OpenPartition:
         self.claim_changed = asyncio.Event()
         self.claim_changed.set()  # the first epoch has not started
         self._settled = partial(settled, self)
-        self._since: dict[int, float] = {}  # by target with waiting rows: when it last made progress
-        self._read: deque[tuple[int, Position]] = deque()  # (transaction after which it is durable, position)
+        self._since: dict[int, float] = {}  # by target with waiting rows: when the target last made progress
+        self._read: deque[tuple[int, Position]] = deque()  # (transaction that makes it durable, position)
 
     @property
     def job(self) -> Job:
@@ -59,17 +59,17 @@ class OpenPartition:
 
     @property
     def durable(self) -> int:
-        """The number of those transactions that are durable, including in the crawl's store."""
+        """The number of these transactions that are durable, also in the crawl's store."""
         return self.job.promises.kept
 
     @property
     def is_sent(self) -> bool:
-        """True if everything that belongs to other partitions is durable there. Raises OSError."""
+        """True if everything sent to other partitions is durable there. Raises OSError."""
         return not self.outbox.waiting() and self.outbox.is_empty
 
     @property
     def is_spent(self) -> bool:
-        """True if the partition has URLs left that the crawl's page limit forbids."""
+        """True if the partition has URLs left that the crawl's page limit does not allow it to fetch."""
         return self.run.is_spent and not self.run.is_idle
 
     @property
@@ -92,8 +92,8 @@ class OpenPartition:
             self._since.update({ack.target: now for ack in acks})
 
     def lag(self, now: float) -> tuple[int, float]:
-        """Return the number of rows waiting for other partitions, and the longest time in seconds that a target made no
-        progress."""
+        """Return the number of rows waiting for other partitions, and the longest time in seconds for which a target
+        has made no progress."""
         waiting = self.outbox.waiting()
         self._since = {target: self._since.get(target, now) for target in waiting}
         return sum(waiting.values()), max((now - since for since in self._since.values()), default=0.0)
@@ -107,7 +107,7 @@ class OpenPartition:
             self._read.append((self.version, position))
 
     def trimmable(self) -> Position | None:
-        """Return the position up to which all entries read are durable; None if there is no new one."""
+        """Return the position up to which all entries read are durable; None if it has not advanced."""
         position = None
         while self._read and self._read[0][0] <= self.durable:
             position = self._read.popleft()[1]

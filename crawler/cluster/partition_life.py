@@ -42,7 +42,7 @@ from crawler.job.run_settings import RUN, write_run
 from crawler.job.seeds_mark import seeds_are_read
 
 ASKS = 5.0  # seconds before a partition without a scope asks for it
-ASKS_NEXT = 2.0  # ... and before the partition that reads the seeds asks the next of the others
+ASKS_NEXT = 2.0  # ... and before the partition that reads the seeds asks the next partition
 AGAIN = 0.5  # seconds until a carrier that did not answer is asked again
 
 
@@ -75,7 +75,7 @@ class MemberContext(Struct):
 
 
 class PartitionLife:
-    """The life of the partition ``number``."""
+    """Takes the partition ``number`` through its life."""
 
     def __init__(self, number: int, shared: MemberContext) -> None:
         self._number = number
@@ -83,12 +83,12 @@ class PartitionLife:
         self._shared = shared
 
     async def live(self) -> Stop | None:
-        """Open the partition if possible, and return why its run ended; None: it could not be opened, or was lost.
+        """Open the partition if possible, and return why its run ended; None if it could not be opened, or was lost.
         Raises BucketError, JobError, OSError, and the errors of a job's parts."""
         shared = self._shared
         directory = shared.crawl.partition(self._number)
         if lock_holder(directory) is not None:
-            return None  # its owner has not closed it yet
+            return None  # the previous owner has not closed it yet
         try:
             claimed = await shared.ownership.claim(self._name, 0)
             if claimed is None:
@@ -114,7 +114,7 @@ class PartitionLife:
 
     async def _own(self, directory: Path, claimed: int) -> int | None:
         """Take ownership of the partition, claimed in the epoch ``claimed``, in its directory. Returns its epoch in the
-        crawl's store, 0 without a store; None: it cannot be opened now."""
+        crawl's store, 0 without a store; None if the partition cannot be opened now."""
         shared, number = self._shared, self._number
         begins = number != SEEDED or shared.options.has_seeds
         if shared.options.stored is None:
@@ -145,7 +145,8 @@ class PartitionLife:
         return job
 
     async def _run(self, job: Job, epoch: int) -> Stop | None:
-        """Run the job until its run here ends, and write its last generation. ``epoch`` is its epoch in the store."""
+        """Run the job until its run in this process ends, and write its last generation. ``epoch`` is its epoch in the
+        store."""
         shared, number, stored = self._shared, self._number, self._shared.options.stored
         if stored is not None and not await stored.begin(job, number, epoch):
             return None
@@ -153,7 +154,7 @@ class PartitionLife:
             await self._leave(whole=False)
             return None
         if epoch > 1:
-            job.frontier.resume()  # the last owner may have sent requests and died before storing the step
+            job.frontier.resume()  # the last owner may have sent requests, and died before it stored the step
         router, worker, options = job.partition, shared.worker, shared.options
         assert router is not None
         settings = shared.settings()
@@ -167,7 +168,7 @@ class PartitionLife:
         def may_request() -> bool:
             # The stored epoch shows the next owner that hosts may have received requests.
             has_begun = partition is not None and partition.epoch > 0 and not partition.is_rising
-            # Links from others may arrive before the scope from partition 0; without it, links would be left out.
+            # Links from others may arrive before partition 0 sends the scope, and would be left out without it.
             return has_begun and job.scope.is_known and shared.ownership.may_request(self._name)
 
         context = worker.context.with_code(options.code)
@@ -195,8 +196,8 @@ class PartitionLife:
         return run.life.reason
 
     def _is_settled(self, partition: OpenPartition) -> bool:
-        """Return True if this partition has no quota left to receive, and no seeds left to read (another process may
-        have left before reading all of them)."""
+        """Return True if this partition has no quota left to receive and no seeds left to read. Another process may
+        have ended before it read all seeds."""
         if not self._shared.services.quota.is_settled(partition):
             return False
         if self._number != SEEDED or self._shared.options.has_seeds or seeds_are_read(partition.job):
@@ -220,9 +221,9 @@ class PartitionLife:
             await asyncio.wait({over, following, asking})
 
     async def _ask_for_scope(self, partition: OpenPartition) -> None:
-        """Ask for the scope until it is known. A restarted partition received the scope in its earlier run, and others
-        do not send it again unasked. The partition that reads the seeds learns it from them or, without seeds, from the
-        others: one at a time, because each answer has all of it."""
+        """Ask for the scope until it is known. Other partitions do not send the scope again unasked to a partition that
+        received it in an earlier run. The partition that reads the seeds learns the scope from the seeds or, if this
+        process has none, from one other partition at a time, because each answer contains the whole scope."""
         reads_seeds = self._number == SEEDED
         if reads_seeds and self._shared.options.has_seeds:
             return
@@ -256,12 +257,12 @@ class PartitionLife:
         """Start the claim's epoch durably, then send under it. Raises CarrierError, StaleEpochError, BucketDown,
         BucketError, OSError."""
         ownership, job, stored = self._shared.ownership, partition.job, self._shared.options.stored
-        # Another process may have claimed, owned and released it since the last epoch.
+        # Another process may have claimed, owned and released the partition since the last epoch.
         if partition.epoch and stored is not None and not await stored.owns(self._number, stored_epoch):
             await ownership.free(self._name)
             partition.claim_changed.set()
             return
-        # Greater than all earlier epochs, even if the carrier has forgotten them.
+        # This is greater than all earlier epochs, even if the carrier has forgotten them.
         floor = max(first_epoch(stored_epoch), job.epoch, partition.outbox.outrun)
         epoch = ownership.epoch(self._name)
         if epoch is not None and epoch <= floor:
@@ -272,11 +273,11 @@ class PartitionLife:
             return
         await job.begin_epoch(epoch)
         partition.is_rising = partition.claim_changed.is_set()
-        partition.run.wake()  # it sends no request before the epoch starts
+        partition.run.wake()  # the partition sends no request before the epoch starts
         await self._shared.sending.announce(partition)
 
     async def _finish(self, partition: OpenPartition) -> None:
-        """Write the last generation of a run that is over, for any reason, and acknowledge the batches it makes
+        """Write the last generation of a run that is over for any reason, and acknowledge the batches that this makes
         durable. Raises OSError."""
         shared, job, run = self._shared, partition.job, partition.run
         shared.tally.add(partition)

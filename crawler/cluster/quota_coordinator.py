@@ -1,5 +1,5 @@
-"""Enforces the page limit of a whole crawl in one process: keeps the allowance of each partition that is open here and,
-where partition 0 is open, the coordinator (``crawler.job.partition.quota``).
+"""Enforces the page limit of a whole crawl in one process. It keeps the allowance of each partition that is open here
+and, if partition 0 is open here, the coordinator (``crawler.job.partition.quota``).
 
 A partition asks for more before its allowance is spent, and gives back pages for which it has no URLs: after a while,
 or at once if the coordinator has none left. Notes may be lost, so each is repeated until it is answered.
@@ -23,12 +23,12 @@ from crawler.job.partition.quota import CrawlQuota, Grant, PartitionQuota, Recal
 BANK = 0  # the partition whose owner coordinates
 LOOK = 0.1  # seconds between two checks of the partitions' needs
 AGAIN = 2.0  # seconds after which an unanswered note is repeated
-_LASTS = 3.0  # seconds at its pace for which a partition requests pages; it requests more when half are spent ...
-_LEAST, _MOST = 16, 2**16  # ... but this many at least and at most
+_LASTS = 3.0  # a partition requests pages for this many seconds at its pace, again when half are spent ...
+_LEAST, _MOST = 16, 2**16  # ... but at least, and at most, this many pages
 _IDLE = 1.0  # seconds without a URL after which a partition gives back its remaining pages
 
 Tell = Callable[[OpenPartition, int, bytes], Awaitable[None]]
-Told = tuple[OpenPartition, int, Wish | Grant | Recall]  # who tells which partition what
+Told = tuple[OpenPartition, int, Wish | Grant | Recall]  # the sender, the target and the note
 
 
 class _Account:
@@ -37,12 +37,12 @@ class _Account:
     def __init__(self, partition: OpenPartition) -> None:
         self.partition = partition
         self.quota = PartitionQuota(partition.epoch, partition.job.counters.pages_fetched)
-        self._told: Wish | None = None  # the last wish
+        self._told: Wish | None = None  # the last wish sent
         self._told_at = 0.0
-        self._is_answered = False  # the last wish
-        self._busy_at = -math.inf  # when it last had a URL
+        self._is_answered = False  # True once the last wish is answered
+        self._busy_at = -math.inf  # when the partition last had a URL
         self._pace = 0.0  # pages a second
-        self._paced = (-math.inf, 0)  # when that was measured, and the pages fetched by then
+        self._paced = (-math.inf, 0)  # when the pace was measured, and the pages fetched by then
 
     def hear(self, said: Grant | Recall) -> None:
         """Process a note from the coordinator."""
@@ -73,7 +73,7 @@ class _Account:
         return self._told
 
     def _ahead(self, under_way: int) -> int:
-        """Return how many pages, beyond those under way, the partition will need soon."""
+        """Return how many pages the partition will soon need in addition to those under way."""
         pending = self.partition.job.counters.pending
         if self.partition.run.life.reason is not None or not pending:
             return 0
@@ -95,7 +95,7 @@ class _Account:
 
 
 class _Till:
-    """The coordinator, and the partition whose owner it is with."""
+    """The coordinator, and the partition with which it moves between processes."""
 
     def __init__(self, partition: OpenPartition, limit: int, partitions: int) -> None:
         self.partition = partition
@@ -115,7 +115,7 @@ class _Till:
         bank, new, self.new = self.bank, self.new, {}
         answers = {number: bank.hear(number, new.get(number)) for number in sorted({*new, *bank.granting})}
         is_empty = not bank.unheard and not bank.left
-        if is_empty and not self._was_empty:  # all give back what they do not need
+        if is_empty and not self._was_empty:  # all partitions are to give back the pages they do not need
             answers = {number: bank.hear(number) for number in range(self._partitions)} | answers
         self._was_empty = is_empty
         yield from answers.items()
@@ -189,7 +189,7 @@ class QuotaCoordinator:
             await self._tell(partition, target, encode_note(said))
 
     def _look(self, limit: int, now: float) -> Iterator[Told]:
-        """Yield what the partitions that are open here, and the coordinator if it is here, have to tell."""
+        """Yield the notes that the partitions open here, and the coordinator if it is here, have to send."""
         open_now = {number: each for number, each in self._opened.items() if not (each.is_closing or each.is_rising)}
         for number, partition in open_now.items():
             account = self._accounts.get(number)

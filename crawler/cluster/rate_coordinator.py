@@ -1,8 +1,9 @@
-"""Shares the request rate of a whole crawl: each process states how much it wants and keeps to the share it is lent.
-One process of the crawl, the holder of the claim ``crawl``, is the lender (``crawler.job.partition.rate_shares``).
+"""Shares the request rate of a whole crawl: each process publishes the rate it wants, and keeps to the share it is
+lent. One process of the crawl, the holder of the claim ``crawl``, is the lender
+(``crawler.job.partition.rate_shares``).
 
 A process publishes its wish as a value of its seat; the lender publishes the shares as a value of the crawl. If a value
-cannot be written or read, shares are not extended: they run out, and no request starts.
+cannot be written or read, shares are not renewed: they run out, and no request starts.
 """
 
 from __future__ import annotations
@@ -118,8 +119,8 @@ class RateCoordinator:
         return await self._ownership.claim(CRAWL, self._latest) is not None
 
     def _answered(self, wishes: list[Wish], before: Shares | None, a_second: float) -> Shares | None:
-        """Return the shares to lend now; None if another process has lent under a greater epoch: then this one needs a
-        greater epoch too."""
+        """Return the shares to lend now; None if another process has lent under a greater epoch, so that this process
+        needs a still greater one."""
         epoch, now = self._ownership.epoch(CRAWL), self._boottime()
         known = [self._latest, self._borrowing.epoch, *(wish.epoch for wish in wishes)]
         self._latest = max(known if before is None else [*known, before.epoch])
@@ -134,7 +135,7 @@ class RateCoordinator:
 
 
 class _Word:
-    """The lender's last update, and when it changed."""
+    """The lender's last update, and when it arrived."""
 
     def __init__(self) -> None:
         self._said: tuple[int, int] | None = None

@@ -1,8 +1,8 @@
 """Calls to the carrier. Outages are expected: one line is logged when an outage starts, and one when it ends. A full
-carrier is a separate case: claims and requests continue. One line is logged then too, and another once the carrier has
-accepted everything for a while.
+carrier is a separate case: claims and requests continue. One line is logged when the carrier becomes full, and another
+once it has accepted everything for a while.
 
-A call without an answer in time counts as failed. The caller retries it, and every verb may safely be called again.
+A call that is not answered in time counts as failed. The caller retries it, and every verb may safely be called again.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ T = TypeVar("T")
 
 PATIENCE = 4.0  # seconds to wait for an answer; claims last longer
 ROOM = 10.0  # seconds without a refusal after which the carrier counts as having room
-SAID = 0.5  # seconds of failures before they are logged: a process that was stopped finds calls timed out
-BACKOFF = (0.1, 5.0)  # seconds before a failed call is retried, at first and at most
+SAID = 0.5  # seconds of failures before they are logged: after a process was stopped, its calls have timed out
+BACKOFF = (0.1, 5.0)  # minimum and maximum seconds before a failed call is retried
 
 
 class Span(Struct):
@@ -102,8 +102,8 @@ class Reach:
 
 
 async def together(calls: Iterable[Awaitable[T]]) -> list[T]:
-    """Return the results of calls made at once, which a carrier can answer together. Raises the first error, after all
-    have ended."""
+    """Return the results of concurrent calls, which a carrier can answer together. Raises the first error once all
+    calls have ended."""
     answers = await asyncio.gather(*calls, return_exceptions=True)
     for each in answers:
         if isinstance(each, BaseException):

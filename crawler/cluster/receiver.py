@@ -1,8 +1,8 @@
 """Reads the streams of the partitions that are open here, and admits the links that others send.
 
-Small batches that were read together form one transaction, which is a unit of bulk work: however many arrive, visits
-keep most of the event loop's time. An entry is trimmed once its contents are durable; until then its sender keeps it
-too.
+Small batches that were read together form one transaction. Each transaction is a unit of bulk work, so that visits keep
+most of the event loop's time however many batches arrive. An entry is trimmed once its contents are durable; until then
+its sender keeps it too.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ from crawler.job.partition.link_batch_codec import (
 
 log = logging.getLogger("crawler")
 
-WAIT = 0.5  # seconds to wait for an entry; a partition opened meanwhile is read after that
+WAIT = 0.5  # seconds to wait for an entry; a partition opened meanwhile is read only after this wait
 ENTRIES = 64  # entries per read over all streams: 4 MB of batches
 GATHER = 0.1  # seconds to let entries accumulate after a read that emptied the streams
 IDLE = 0.2  # seconds between two checks for open partitions
-_LINES = 256  # limit of different lines logged
+_LINES = 256  # maximum number of different lines logged
 _BAD = (Verdict.MISSENT, Verdict.UNKNOWN, Verdict.DAMAGED)
 
 
@@ -86,7 +86,7 @@ class Receiving:
             await asyncio.sleep(GATHER)
 
     async def take(self, partition: OpenPartition, contents: Sequence[Content | None]) -> bool:
-        """Process what others sent to a partition, the batches in their order. Returns False if the partition may no
+        """Process what others sent to a partition, with the batches in order. Returns False if the partition may no
         longer be written to."""
         async with partition.writing:
             for note in contents:
@@ -130,7 +130,7 @@ class Receiving:
 
 
 def _parts(link_batches: Sequence[LinkBatch]) -> Iterator[Sequence[LinkBatch]]:
-    """Yield the batches in parts that have about the size of a full one, at most."""
+    """Yield the batches in groups that are at most about as large as one full batch."""
     begin = size = 0
     for at, link_batch in enumerate(link_batches):
         more = sum(map(len, link_batch.messages))

@@ -1,9 +1,9 @@
-"""Follows a robots.txt redirect to a host in another partition: the partition of that host fetches the target in its
-own turn and with the host's gap, and sends back the answer. Otherwise two processes would send requests to one host at
+"""Follows a robots.txt redirect to a host in another partition. That host's partition fetches the target when it is the
+host's turn, respecting its gap, and sends back the answer. Otherwise two processes would send requests to one host at
 once.
 
 Notes may be lost, so the question is repeated until it is answered, or until the redirecting host is due to be tried
-again. The owner answers a repeated question only once while it works on it.
+again. While the owner works on a question, it ignores repetitions of it.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from crawler.web.fetch.fence import FencedOffError
 from crawler.web.fetch.outcome import RawExchange, Truncation
 
 AGAIN = 5.0  # seconds after which a question is repeated
-PATIENCE = 90.0  # seconds to wait for an answer: the owner waits at most a minute for its host
+PATIENCE = 90.0  # seconds to wait for an answer: the owner waits up to a minute for the host's turn
 LATER = 5.0  # seconds until the redirecting host is tried again, if there was no answer
 
 Tell = Callable[[OpenPartition, int, bytes], Awaitable[None]]
 
 
 class RobotsCoordinator:
-    """The questions that one process's partitions ask, and those that others ask them."""
+    """Questions that the partitions of one process ask, and questions that other partitions ask them."""
 
     def __init__(self, placement: Placement, opened: Mapping[int, OpenPartition], tell: Tell) -> None:
         self._placement = placement
@@ -80,7 +80,7 @@ class RobotsCoordinator:
             work.add_done_callback(lambda _: self._working.pop(key, None))
 
     async def close(self) -> None:
-        """Cancel the work on other partitions' questions."""
+        """Cancel work on the questions of other partitions."""
         for work in list(self._working.values()):
             work.cancel()
         if self._working:

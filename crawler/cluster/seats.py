@@ -52,7 +52,7 @@ class Seated(Struct, frozen=True, array_like=True):
 
     @property
     def fetches(self) -> bool:
-        """True if it can fetch for other processes."""
+        """True if this process can fetch for others."""
         return not self.drains and not self.aside and not self.unanswered
 
 
@@ -83,13 +83,13 @@ class Seats:
 
     @property
     def has_twin(self) -> bool:
-        """True if another process has worked for longer with a directory of which this one's is a copy, or vice
-        versa."""
+        """True if this process's directory is a copy of another process's, or vice versa, and that process has worked
+        for longer."""
         me = self._me
         return any(each.name in self._twins and each.beats >= me.beats for each, _ in self._known.values())
 
     async def look(self) -> Mapping[str, Seated]:
-        """Keep the seat, or take one. Returns all live processes by name. Raises CarrierError."""
+        """Keep the current seat, or take a free one. Returns all live processes by name. Raises CarrierError."""
         carrier, call, name = self._reach.carrier, self._reach.call, self._me.name
         if self.mine is None or self._ownership.epoch(self.mine) is None:
             self.mine = await self._sit()

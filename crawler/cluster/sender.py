@@ -4,10 +4,10 @@ durable.
 Rows wait in the store, and memory holds only numbers, so an outage of the carrier costs time and disk. Nothing here is
 authoritative: an appended batch counts as in flight until its target acknowledges that it is durable there.
 
-Batches not acknowledged in time are sent again, unless nothing was taken from the stream since the last time: then it
-has no reader, and would only grow.
+Batches that are not acknowledged in time are sent again, unless nothing was removed from the stream since they were
+last sent: then the stream has no reader, and would only grow.
 
-What partitions of one process send each other does not leave it: it is delivered at the end of a round, together.
+Messages between partitions of one process do not leave it: they are delivered together at the end of a round.
 
 Each batch costs its receiver work. The pause between two rounds therefore grows with the number of batches and
 acknowledgements that the last round sent: under load batches get fuller, not more numerous.
@@ -29,7 +29,7 @@ from crawler.job.partition.link_batch_codec import Ack, Content, LinkBatch, Link
 
 GATHER = 0.3  # seconds between two rounds: at least this ...
 GATHER_EACH = 0.004  # ... plus this for each batch and acknowledgement sent ...
-GATHER_MOST = 1.0  # ... and at most
+GATHER_MOST = 1.0  # ... and at most this
 IN_FLIGHT = 4 * 2**20  # bytes of unacknowledged batches sent by this process
 _A_ROUND = 256 * 1024  # bytes of new batches that a partition sends in a round
 
@@ -37,7 +37,7 @@ Deliver = Callable[[OpenPartition, Sequence[Content]], Awaitable[bool]]
 
 
 class _Way(NamedTuple):
-    """What a partition sends to another one."""
+    """The messages from one partition to another."""
 
     partition: OpenPartition
     target: int
@@ -57,7 +57,7 @@ class Sending:
         deliver: Deliver,
     ) -> None:
         """``partitions``: the open partitions. ``replaced`` is called when a claim may have been lost; ``deliver``
-        gives a partition that is open here what others sent it."""
+        passes messages to a partition that is open here."""
         self._reach = reach
         self._codec = codec
         self._partitions = partitions
@@ -67,7 +67,7 @@ class Sending:
         self._here: dict[int, list[Content]] = {}  # by target: to be delivered at the end of the round
         self._heads: dict[tuple[int, int], str] = {}  # by (sender, target): the stream's first entry at the last resend
         self._owed: dict[int, dict[int, Ack]] = {}  # by partition and sender: acknowledgements not yet sent
-        self._sent = 0  # batches and acknowledgements since the last pause
+        self._sent = 0  # batches and acknowledgements sent since the last pause
 
     async def keep(self) -> None:
         """Send until cancelled."""
@@ -109,7 +109,8 @@ class Sending:
         return still_open and not partition.is_rising and partition.epoch > 0
 
     async def _due(self, partition: OpenPartition) -> list[_Way]:
-        """Return what the partition sends now: acknowledgements, and some of its due batches. Raises CarrierError."""
+        """Return the messages that the partition sends now: acknowledgements, and some of its due batches. Raises
+        CarrierError."""
         if not self._may_send(partition):
             return []
         now, room = self._clock(), IN_FLIGHT - sum(each.outbox.in_flight for each in self._partitions.values())
@@ -147,7 +148,7 @@ class Sending:
         return [_Way(partition, target, what) for target, what in by_target.items()]
 
     async def _send(self, ways: Sequence[_Way]) -> None:
-        """Send all at once, because a carrier takes concurrent calls together. Raises CarrierError."""
+        """Send all messages concurrently, because a carrier handles concurrent calls together. Raises CarrierError."""
         here = [way for way in ways if self._is_here(way.target) and self._may_send(way.partition)]
         for _, target, what in here:
             self._here.setdefault(target, []).extend(what)
@@ -182,7 +183,7 @@ class Sending:
         return partition is not None and not partition.is_closing
 
     async def _hand_over(self) -> None:
-        """Deliver what is for partitions that are open here. If one closes meanwhile, the senders send again."""
+        """Deliver messages to partitions that are open here. If one closes meanwhile, their senders send them again."""
         here, self._here = self._here, {}
         for target, what in here.items():
             if self._is_here(target):

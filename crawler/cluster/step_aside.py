@@ -1,7 +1,7 @@
-"""A process that has received no answer from any host for a while steps aside if others can fetch: its connection to
-the web may be down. When a host answers again, it rejoins.
+"""A process that gets no answer from any host for a while steps aside if other processes can fetch, because its own
+connection may be down. When a host answers again, the process rejoins.
 
-A host that can be reached may still not answer requests. Then the process steps aside again, for longer each time.
+If that host is reachable but does not answer requests, the process steps aside again, for longer each time.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class StepAside:
 
     def look(self, unanswered: float, alive: Mapping[str, Seated]) -> str | None:
         """Decide whether to step aside or rejoin; no host has answered for ``unanswered`` seconds. Returns a line for
-        the user if that changes."""
+        the user if the decision changes."""
         now = self._boottime()
         if self.since is not None:
             if unanswered or now < self.since + self._rest:

@@ -64,7 +64,7 @@ def join_store(
 
 
 def _check_quiet(objects: Objects, crawl: CrawlObject, partitions: int) -> None:
-    """Raise BucketError if a worker is running: it and workers that use another carrier would repeatedly take each
+    """Raise BucketError if a worker is running: it uses another carrier, so both sides would repeatedly take each
     other's partitions. Takes some seconds if a worker may be running."""
     logs = dict[str, tuple[str, int]]()
     for number in range(partitions):
@@ -83,7 +83,7 @@ def _check_quiet(objects: Objects, crawl: CrawlObject, partitions: int) -> None:
 
 
 def stored_crawl(objects: Objects) -> Shape:
-    """Return the partitioned crawl in the bucket. Raises BucketError, also if there is none; BucketDown."""
+    """Return the partitioned crawl in the bucket. Raises BucketDown, and BucketError also if there is none."""
     _, shape = read_shape(objects)
     if shape is None:
         raise _nothing_in(objects)

@@ -1,5 +1,6 @@
 """One process's share of the store in which its crawl lives: a log with the steps of all its partitions, and the
-partitions it owns there. Claims only keep processes from working at the same time; the store decides who may write."""
+partitions it owns there. Claims only keep two processes from working on a partition at the same time; the store decides
+who may write."""
 
 from __future__ import annotations
 
@@ -44,8 +45,8 @@ class StoredPartitions:
         self._beside = beside
         self._check = check
         self._is_away = False
-        self._refused: dict[int, tuple[float, float]] = {}  # by partition: when to try again, and the pause before that
-        self._loose = set[int]()  # may be owned but are not written; others wait for their release
+        self._refused: dict[int, tuple[float, float]] = {}  # by partition: when to try again, and the current pause
+        self._loose = set[int]()  # owned, perhaps, but not written; other processes wait for their release
 
     @property
     def worker(self) -> str:
@@ -67,7 +68,7 @@ class StoredPartitions:
             return None
         except (BucketDown, BucketError) as error:
             self._say_away(error)
-            if isinstance(error, BucketError):  # each try may put one more owner object
+            if isinstance(error, BucketError):  # each try may leave another owner object
                 self._refused[number] = self._clock() + pause, min(2 * pause, _AGAIN_MOST)
             return None
         self._is_away = False
@@ -83,8 +84,8 @@ class StoredPartitions:
 
     async def outlast(self, number: int, directory: Path, claimed: int) -> None:
         """If the carrier has forgotten the owner's claim, wait until the owner can no longer rely on it. The carrier
-        has forgotten it if ``claimed``, the epoch of the new claim, is below that of every owner. Raises JobError,
-        OSError."""
+        has forgotten that claim if ``claimed``, the epoch of the new claim, is below the epochs of all owners. Raises
+        JobError, OSError."""
         if claimed > first_epoch(1):
             return
 
@@ -93,7 +94,7 @@ class StoredPartitions:
             known = () if here is None else here.workers
             return now.owner is not None and not now.is_released and now.owner.worker not in known
 
-        with contextlib.suppress(BucketDown, BucketError):  # then the partition cannot be taken either
+        with contextlib.suppress(BucketDown, BucketError):  # if so, the partition cannot be taken either
             if await self._beside(is_elsewhere):
                 await asyncio.sleep(HELD)
 
@@ -103,8 +104,8 @@ class StoredPartitions:
             log.warning("partitions wait for the store, nothing is lost: %s", error)
 
     async def begin(self, job: Job, number: int, epoch: int) -> bool:
-        """Start writing a taken partition's steps to the store. Returns False if that is not possible now. Raises
-        OSError, BucketError."""
+        """Start writing the steps of a previously taken partition to the store. Returns False if that is not possible
+        now. Raises OSError, BucketError."""
         try:
             await self.keeping.add(job, number, epoch)
         except (BucketDown, BucketError) as error:
@@ -140,7 +141,7 @@ class StoredPartitions:
             release(self.keeping.objects, number, now.epoch, self.keeping.number)
 
     def left(self, directory: Path) -> None:
-        """Record that another process continues a partition. Raises OSError."""
+        """Record in the directory that another process continues a partition. Raises OSError."""
         leave_partition(self._disk, directory)
 
     def left_all(self, directory: Path) -> None:
@@ -153,6 +154,6 @@ class StoredPartitions:
 
 
 def first_epoch(epoch: int) -> int:
-    """Return a lower bound of the epochs under which the owner with this ``epoch`` in the store sends. Earlier owners
-    have only used lower ones, even if the carrier has lost its state."""
+    """Return a lower bound for the epochs under which an owner sends whose epoch in the store is ``epoch``. Earlier
+    owners have used only lower epochs, even if the carrier has lost its state."""
     return epoch << _BITS

@@ -1,7 +1,7 @@
-"""Counts the work of a member: the pooled statistics of its partitions, as for one crawl, and its own work.
+"""Counts a member's own work, and pools the statistics of its partitions as if they were one crawl.
 
-A partition's counts are those of its job, regardless of which process fetched. A partition that moves to another
-process is counted there, so the sum over all members equals the crawl.
+A partition's counts are those of its job, regardless of which process fetched its pages. A partition that moves to
+another process is counted there, so the sum over all members is that of the crawl.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Tally:
         self._over: dict[int, Part] = {}
         self._seeds: dict[int, int] = {}
         self._begun: dict[int, Mapping[str, int]] = {}  # the counts of a partition when it was opened here
-        self._done = Counter[str]()  # counts of finished runs
+        self._done = Counter[str]()  # this member's work in finished runs
         self.others = set[int]()  # partitions that other processes own
         self.last_seed_error: str | None = None
 
@@ -45,7 +45,7 @@ class Tally:
 
     @property
     def seeds_fetched(self) -> int:
-        """The number of seeds fetched in these partitions."""
+        """The number of seeds fetched in the member's partitions."""
         return sum(self._seeds.values())
 
     @property

@@ -2,7 +2,7 @@
 later.
 
 Each process that knows of a limit repeatedly publishes the seconds left, and adopts any shorter time that another
-publishes. No clocks are compared; other processes may stop later by the time a value takes to reach them.
+publishes. No clocks are compared: another process may stop too late by as long as a value takes to reach it.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ _decoder = msgspec.msgpack.Decoder(Left)
 
 
 class TimeLeft:
-    """The time left for the crawl, as known to one process."""
+    """One process's view of the time left for the crawl."""
 
     def __init__(self, carrier: Carrier, limit: float | None, boottime: Callable[[], float]) -> None:
-        """``limit``: the seconds from now if this process starts the run; None: it sets no limit."""
+        """``limit``: seconds from now, if this process sets the limit; None if it does not."""
         self._carrier = carrier
         self._boottime = boottime
         self._ends = None if limit is None else boottime() + limit

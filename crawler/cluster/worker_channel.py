@@ -5,7 +5,7 @@ user, and finally how it ended. To reload its settings, it sends ``Reread``, and
 ``Refusal``. Each message is a line of JSON. Settings are sent this way because they may hold secrets, and any user on
 the machine can read command lines.
 
-When one end closes, its process has ended.
+When one end closes, the process that held it has ended.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ MOST_BYTES = 64 * 2**20  # maximum size of a message: settings may hold many pat
 
 
 class Instructions(Struct, frozen=True, tag="instructions"):
-    """``tables``: the settings. ``places``: where each setting came from, see ``Settings``. ``urls`` and ``files``: the
+    """``tables``: the settings. ``places``: the origin of each setting, see ``Settings``. ``urls`` and ``files``: the
     seeds, read by the worker that owns partition 0. ``expected``: how many workers start together."""
 
     tables: dict[str, Any]
@@ -34,7 +34,7 @@ class Instructions(Struct, frozen=True, tag="instructions"):
 
 
 class Halt(Struct, frozen=True, tag="halt"):
-    """Asks the worker to stop in order."""
+    """Asks the worker to shut down cleanly."""
 
     reason: Stop
 

@@ -1,11 +1,11 @@
 """``DIR/workers``: the names of the workers of a directory.
 
-A claim belongs to a name, and lasts for 10 seconds after its worker was killed. A worker that starts in the directory
-of a dead worker takes over its name, and with it all of its claims, at once. It may do so only if the former worker is
-certainly dead:
+A claim belongs to a worker's name, and lasts for up to 10 seconds after the worker was killed. A worker that starts in
+the directory of a dead worker takes over its name, and with it all of its claims, at once. It may do so only if the
+former worker is certainly dead:
 
     DIR/workers/<name>    holds the place of the directory, and is locked (flock) by the worker with that name for the
-                          life of its process; removed when it ends in order
+                          life of its process; removed on a clean exit
 
 Only the kernel under which a worker ran knows of its lock. A file written under another kernel, or in a directory of
 which this one is a copy, therefore holds another place, and its name is not taken over.
@@ -40,8 +40,8 @@ class _Kept(Struct):
 
 @contextlib.contextmanager
 def own_name(directory: Path) -> Iterator[str]:
-    """Hold a name that no other process has while the context is active: the name of a dead worker of the directory, if
-    there is one."""
+    """While the context is active, hold a name that no other process has: that of a dead worker of the directory, if
+    any."""
     names, kept = directory / WORKERS, None
     with Expendable(str(names)):
         kept = _kept(names, place_of(directory))
@@ -54,7 +54,7 @@ def own_name(directory: Path) -> Iterator[str]:
 
 
 def _kept(names: Path, place: str) -> _Kept | None:
-    """Take over or create a name; None if it is impossible to tell whether a worker lives. Raises OSError."""
+    """Take over or create a name; None if it is impossible to tell whether a worker is alive. Raises OSError."""
     if not place:
         return None
     make_private_directory(names, exist_ok=True)
@@ -78,7 +78,8 @@ def _kept(names: Path, place: str) -> _Kept | None:
 
 
 def _leave(kept: _Kept) -> None:
-    """Remove the file while it is locked: a process that already opened it sees that it is gone. Raises OSError."""
+    """Remove the file while holding its lock, so that a process that has already opened the file sees that it is gone.
+    Raises OSError."""
     try:
         kept.path.unlink(missing_ok=True)
     finally:

@@ -1,4 +1,4 @@
-"""Keeps a fixed number of worker processes of a crawl running on this machine, and replaces each that dies.
+"""Keeps a fixed number of a crawl's worker processes running on this machine, and replaces each one that dies.
 
 A worker may be killed by a signal, for example when the machine runs out of memory, or end with an error. Either way
 nothing is lost, and a replacement starts after a pause that doubles. If workers keep dying without a page fetched in
@@ -6,7 +6,8 @@ between, the crawl stops, and the last error is reported.
 
 When the directory is drained, its workers hand over their partitions, and none is replaced.
 
-All workers end with this process, however it ends: the kernel ensures that, and so does the closing of their channels.
+All workers end when this process ends, for whatever reason: the kernel ends them, and so does the closing of their
+channels.
 """
 
 from __future__ import annotations
@@ -39,15 +40,15 @@ DESCRIPTOR = "--channel"  # the flag that passes the inherited socket's descript
 FIRST_PAUSE = 0.1  # seconds before a worker that died at once is replaced; doubles ...
 MOST_PAUSE = 2.0  # ... up to this
 LAST_BREATH = 5.0  # seconds a worker may run on after closing its channel
-MOST_ERRORS = 4  # workers that end with an error without a page fetched in between
-MOST_DEATHS = 25  # ... and workers that die for any reason
+MOST_ERRORS = 4  # the crawl stops after this many worker errors without a page fetched in between
+MOST_DEATHS = 25  # ... or this many deaths for any reason
 
 
 class Plan(Struct, frozen=True):
     """``words``: the command that starts a worker, without its descriptor. ``environment``: the workers' environment.
-    ``instructions`` returns those of the worker with a number; ``reread`` does the same after reading the configuration
-    again. ``pages`` returns how many pages the crawl has fetched, as far as known. ``drains`` returns True if the
-    workers are asked to leave for good."""
+    ``instructions`` returns the instructions for a worker, by its number; ``reread`` does the same after it has read
+    the configuration again. ``pages`` returns the number of pages that the crawl is known to have fetched. ``drains``
+    returns True if the workers are asked to leave for good."""
 
     words: Sequence[str]
     environment: dict[str, str]
@@ -106,7 +107,7 @@ class Supervisor:
         )
 
     def stop(self, reason: Stop) -> None:
-        """Have all workers stop in order. The first reason counts."""
+        """Have all workers shut down cleanly. The first reason counts."""
         if self._reason is None:
             self._reason = reason
             self._over.set()
@@ -160,8 +161,8 @@ class Supervisor:
         return last
 
     def _end(self, reason: Stop) -> None:
-        """Stop, because a worker reports that the crawl is over. Other workers detect the end themselves, but not a
-        limit."""
+        """Stop, because a worker reports that the crawl is over. Other workers detect the end of a crawl themselves,
+        but not a reached limit."""
         if reason is not Stop.FINISHED:
             self.stop(reason)
         elif self._reason is None:
@@ -169,7 +170,7 @@ class Supervisor:
             self._over.set()
 
     def _leaves(self) -> bool:
-        """Return True if an interrupted worker was asked to leave for good, as all of them are in a drain."""
+        """Return True if an interrupted worker was asked to leave for good. A drain asks all workers to leave."""
         if not self._drained and self._reason is None and self._plan.drains():
             self._drained = True
             self._say("this directory is drained: no more workers are started here")
@@ -197,8 +198,8 @@ class _Worker(Struct):
     channel: Channel
 
     def kill(self) -> None:
-        """Kill the process, if it still runs. Not by its ``send_signal``, which may consume the exit code that another
-        task waits for."""
+        """Kill the process, if it still runs. This avoids its ``send_signal``, which may consume the exit code that
+        another task waits for."""
         if self.process.returncode is None:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self.process.pid, signal.SIGKILL)

@@ -6,5 +6,5 @@ keyword_options   converts keyword arguments into settings, like flags
 crawl_options     the types of the keyword arguments
 crawl_loop        the loop
 crawl_result      the result of a crawl
-blocking          the same for programs without an event loop
+blocking          a crawl for programs without an event loop
 """

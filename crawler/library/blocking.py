@@ -58,7 +58,7 @@ def run(
                     each.result()
     except KeyboardInterrupt:
         kept = f"the crawl was stopped: crawler.Job({str(directory)!r}) reads its records, and another run resumes it"
-        raise KeyboardInterrupt(kept) from None  # where this program waited says nothing
+        raise KeyboardInterrupt(kept) from None  # a traceback of where this program waited would not help
     return CrawlResult(Path(directory), crawling.stats, crawling.fetched_before)
 
 
@@ -83,14 +83,14 @@ class _Crawling:
         self.stats = crawl.stats()
 
     def stop(self) -> None:
-        """Stop the crawl, once it has begun."""
+        """Stop the crawl, or have it stop as soon as it has started."""
         with self._lock:
             if not self._is_stopped:
                 self._is_stopped = True
                 self.began.add_done_callback(lambda began: began.result().call_soon_threadsafe(self._over.set))
 
     def awaited(self, function: Callable[[], Awaitable[T]]) -> T | None:
-        """Call a function in the crawl's thread, and return what it awaits; None if the crawl is stopped."""
+        """Await ``function()`` in the crawl's thread and return the result, or None if the crawl is stopped."""
         with self._lock:  # after ``stop``, the loop may end without this call
             if self._is_stopped:
                 return None
@@ -146,7 +146,7 @@ def _work(code: NamedCode, crawling: _Crawling) -> None:
 
 @contextlib.contextmanager
 def _crawling(crawl: Crawl) -> Iterator[_Crawling]:
-    """Crawl until the block ends. Raises the error that ended the crawl."""
+    """Run the crawl in a thread until the ``with`` block ends. Raises the error that ended the crawl."""
     crawling, executor = _Crawling(crawl), ThreadPoolExecutor(1, "crawl")
     ended: Future[Any] = executor.submit(lambda: asyncio.run(crawling.run()))
     executor.shutdown(wait=False)

@@ -35,8 +35,8 @@ from crawler.url.urls.typed import completed
 
 
 class CodeFailed(Exception):
-    """A function given to a crawl stopped it: it failed with ``on_error="stop"``, or too many
-    of its calls hang. The message names the function, the URL and the reason, with the line of the function."""
+    """A function of the program stopped the crawl: it failed with ``on_error="stop"``, or too many of its calls hang.
+    The message names the function, the URL and the reason, with the line of the function."""
 
 
 class NoSeedFetched(Exception):
@@ -99,7 +99,7 @@ class Crawl:
             await asyncio.wait((task, begun), return_when=asyncio.FIRST_COMPLETED)
         except asyncio.CancelledError:
             task.cancel()
-            await asyncio.wait((task,))  # then the job is unlocked for the next run
+            await asyncio.wait((task,))  # until the job is unlocked for the next run
             raise
         if task.done():
             await self._raise_end()
@@ -147,13 +147,13 @@ class Crawl:
         return result
 
     async def _raise_end(self) -> None:
-        """Wait for the end of the crawl. Raises the error that ended it, if it was not a limit or a request to stop."""
+        """Wait for the end of the crawl. Raises the error that ended it, if an error did."""
         assert self._task is not None
         result = await self._task
         if result.reason is Stop.CODE:
             raise CodeFailed(self._hooks.stopped_by)
         if result.no_seed is not None:
-            raise NoSeedFetched(result.no_seed.replace("--allow-", "allow_"))  # records name the flags
+            raise NoSeedFetched(result.no_seed.replace("--allow-", "allow_"))  # the reason names flags
 
     async def add(self, urls: str | Iterable[str], *, seed: bool = False) -> Answer:
         """Add URLs, like ``crawler add``; with ``seed``, each also extends the scope. Returns the numbers of

@@ -17,7 +17,7 @@ Output = Literal["warc", "links", "text", "bodies", "structured", "markdown"]
 
 
 class CrawlOptions(TypedDict, total=False):
-    """What ``Crawl`` describes. None: not given."""
+    """The keyword arguments that ``Crawl`` describes. None means that an argument is not given."""
 
     config: str | PathLike[str] | None
     types: Sequence[str]

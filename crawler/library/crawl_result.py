@@ -26,11 +26,10 @@ class CrawlResult:
 
     @property
     def pages(self) -> Records:
-        """The records of pages that were fetched, whatever their status: those of the whole job, also of earlier
-        runs."""
+        """The records of all pages that the job has fetched, in this run or earlier, whatever their status."""
         return self.job.records("fetched")
 
     @property
     def failed(self) -> Records:
-        """The records of URLs that gave no answer."""
+        """The records of URLs for which no response arrived."""
         return self.job.records("failed")

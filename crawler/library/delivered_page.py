@@ -1,4 +1,4 @@
-"""The pages that a program gets when it loops over a crawl, and its data about them."""
+"""The pages that a program gets when it loops over a crawl, and the data that it stores with them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from crawler.library.deliveries import Delivery
 
 
 def page_of(delivery: Delivery) -> Page:
-    """Return the page of a delivery. It is finished when the loop asks for the next one."""
+    """Return the page of a delivery. The page is finished when the loop asks for the next one."""
 
     def end(page: Page, keep: bool) -> Awaitable[bool]:
         handled = Handled(data_of(page.data, page.url) or None, page.followed, keep)

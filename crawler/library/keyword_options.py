@@ -38,11 +38,11 @@ _LISTS = frozenset(name for name, arguments in _NAMES.items() if arguments.get("
 
 
 def settings_of(directory: Path, config: Path | None, options: Mapping[str, Any]) -> Settings:
-    """Return the settings of a crawl in the directory. ``options`` have the names of the flags, with ``_`` for ``-``,
-    and their values; None means that the flag is not given, and a flag that may be repeated takes a list.
+    """Return the settings of a crawl in the directory. ``options`` maps the names of flags, with ``_`` for ``-``, to
+    values; None means that the flag is not given, and a flag that may be repeated takes a list.
 
-    Raises TypeError for an unknown name, ValueError for an invalid value, or if the existing job cannot resume
-    with it."""
+    Raises TypeError for an unknown name, and ValueError if a value is invalid or the existing job cannot resume with
+    it."""
     given = {}
     for name, value in options.items():
         if name not in _NAMES:

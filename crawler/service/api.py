@@ -39,18 +39,18 @@ from crawler.url.urls.typed import completed
 View = RunView | SourceView
 
 FRESH = 2.0  # seconds for which a table of hosts is reused ...
-FRESH_TIMES = 20  # ... or this many times the duration of reading it, if that is longer
+FRESH_TIMES = 20  # ... or this many times as long as the table took to read, if that is longer
 MOST_TABLES = 32  # tables cached at a time: each may have a thousand rows
 MOST_ROWS = 1_000  # hosts in one answer
 MOST_CHANGES = 1_000  # records in one answer
-MOST_OFFSET = 100_000  # hosts skipped; sorting holds all of their rows in memory
+MOST_OFFSET = 100_000  # hosts that a request may skip: sorting holds their rows in memory
 
 
 class Api:
     """The API routes, answered from a view."""
 
     def __init__(self, view: View) -> None:
-        self.tables: dict[HostsAsked, Reused[Encoded]] = {}  # those requested last, the longest unused first
+        self.tables: dict[HostsAsked, Reused[Encoded]] = {}  # the latest tables, the longest unused first
         self._view = view
 
     def routes(self) -> list[web.RouteDef]:
@@ -119,7 +119,7 @@ class Api:
         if not isinstance(urls, list) or not all(isinstance(url, str) for url in urls) or not isinstance(seed, bool):
             raise web.HTTPBadRequest(text='Send {"urls": [text, ...]}, with "seed": true to widen the scope to them.')
         if len(urls) > MOST_URLS:
-            raise web.HTTPBadRequest(text=f"At most {MOST_URLS} URLs at a time.")
+            raise web.HTTPBadRequest(text=f"Send at most {MOST_URLS} URLs at a time.")
         priority = asked.get("priority")
         if priority is not None and not is_class(priority):
             raise web.HTTPBadRequest(text=_NO_CLASS)
@@ -157,7 +157,7 @@ _NO_CLASS = f'"priority" must be a class from 0 to {CLASSES - 1}.'
 
 
 def _choice(asked: Any) -> Choice | None:
-    """Return the choice of finished URLs in the request body; None if the body is invalid."""
+    """Return which finished URLs the request body selects; None if the body is invalid."""
     if not isinstance(asked, dict) or not asked.keys() <= {"failed", "excluded", "host", "urls"}:
         return None
     failed, excluded, host = asked.get("failed", False), asked.get("excluded"), asked.get("host")

@@ -1,4 +1,4 @@
-"""Work in the background: coroutines during a block, and a thread."""
+"""Runs coroutines in the background while a block runs, and blocking calls in a thread."""
 
 from __future__ import annotations
 
@@ -31,15 +31,16 @@ async def end_all(tasks: Iterable[asyncio.Task[Any]]) -> None:
 
 
 class OneThread:
-    """A thread that does one piece of work after the other."""
+    """A thread that runs one call at a time, in order."""
 
     def __init__(self, name: str) -> None:
         self._pool = ThreadPoolExecutor(1, thread_name_prefix=name)
 
     async def run(self, work: Callable[[], T]) -> T:
-        """Return the result of the work. Raises its exceptions, and RuntimeError once the thread is closed."""
+        """Run ``work`` in the thread and return its result. Raises its exceptions, and RuntimeError if the thread is
+        closed."""
         return await asyncio.get_running_loop().run_in_executor(self._pool, work)
 
     def close(self) -> None:
-        """Drop the work that waits, and wait for the rest."""
+        """Drop all queued calls, and wait for the running one."""
         self._pool.shutdown(cancel_futures=True)

@@ -1,7 +1,7 @@
-"""Reports of a worker about its partitions through the carrier, so that another machine can show the crawl.
+"""Sends a worker's reports on its partitions through the carrier, so that another machine can show the crawl.
 
-A report of each partition is put every few seconds, and once more when its run is over. This uses only spare time: at
-most two reports a second. A report that the carrier refuses or loses is replaced by the next one.
+Each partition is reported every few seconds, and once more when its run is over. To leave time for the crawl, a worker
+sends at most two reports a second. A report that the carrier refuses or loses is replaced by the next one.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from crawler.engine.run import Run
 from crawler.job.crawl_file import CrawlFile
 from crawler.job.partition.part_report import PartReport, encode_report
 
-REPORT = "report"  # the value of a partition
+REPORT = "report"  # the name of a partition's value
 EVERY = 5.0  # minimum seconds between two reports of a partition
 _AT_ONCE = 2  # reports per second
 _LOOK = 1.0  # seconds between two checks for due reports
@@ -41,7 +41,7 @@ class _Open(Struct):
 
 
 class CarrierReports:
-    """The reports of a worker with its partitions in ``directory``."""
+    """Sends the reports of a worker whose partitions are in ``directory``."""
 
     def __init__(self, carrier: Carrier, directory: Path, crawl: CrawlFile, clock: Callable[[], float]) -> None:
         self._carrier = carrier
@@ -49,7 +49,7 @@ class CarrierReports:
         self._directory_id = crawl.id
         self._clock = clock
         self._open: dict[int, _Open] = {}
-        self._last: dict[int, tuple[int, bytes]] = {}  # epoch and last report of ended runs, not put yet
+        self._last: dict[int, tuple[int, bytes]] = {}  # epochs and last reports of ended runs, until they are sent
 
     def opened(self, number: int, run: Run, stats: Callable[[], dict[str, Any]]) -> None:
         """Add a partition that was opened. ``stats`` returns its latest statistics."""
@@ -70,7 +70,7 @@ class CarrierReports:
             await asyncio.sleep(_LOOK)
 
     async def end(self) -> None:
-        """Report how the runs ended, as far as time allows."""
+        """Report how the runs ended, for at most `_LAST` seconds."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_LAST):
                 await self._report_last()
@@ -79,7 +79,7 @@ class CarrierReports:
         await self._report_last()
         now, every = self._clock(), self._every()
         due = [(each.told, number) for number, each in self._open.items() if each.stats() and now >= each.told + every]
-        # Partitions without a report go first, all at once: nobody else knows where they are.
+        # Partitions without a report go first, all at once: no other process knows where they are.
         first = [number for told, number in due if not told]
         for number in first or [number for _, number in sorted(due)[:_AT_ONCE]]:
             partition = self._open.get(number)
@@ -125,6 +125,6 @@ class CarrierReports:
 
 
 def _of_open(stats: dict[str, Any]) -> dict[str, Any]:
-    """Return the statistics to report for an open partition. After its run it counts as stopping, not as stopped: if it
-    moves to another worker, it never stops."""
+    """Return the statistics to report for an open partition. After its run the partition counts as stopping, not as
+    stopped, because another worker may continue it."""
     return stats if stats.get("state") not in (State.STOPPED, State.ENDED) else stats | {"state": str(State.STOPPING)}

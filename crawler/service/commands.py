@@ -214,7 +214,7 @@ async def give_command(inbox: Inbox, pid: int, command: Command, wait: float = W
 
 async def obey(inbox: Inbox, perform: Perform) -> None:
     """Carry out the commands in the inbox one by one, until cancelled. A command that cannot be read or answered is
-    dropped; only the OSErrors of the commands themselves are raised."""
+    dropped. Raises only the OSErrors of the commands themselves."""
     files = Expendable(f"{INBOX}: commands")
     while True:
         taken = None

@@ -1,4 +1,4 @@
-"""Statistics of a running crawl in partitions, from the files its workers on this machine write."""
+"""Reads the statistics of a running partitioned crawl from the files that its workers on this machine write."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ _PATIENCE = 15.0  # seconds to wait for all partitions of a resumed crawl
 
 
 class CrawlProgress:
-    """Reads the statistics of a crawl's partitions. While a partition changes hands, its last statistics are used."""
+    """Reads the statistics of a crawl's partitions. While a partition moves between workers, its last statistics are
+    used."""
 
     def __init__(self, directory: Path, crawl: CrawlFile, clock: Callable[[], float] = time.monotonic) -> None:
         """``clock`` is monotonic."""
@@ -34,8 +35,8 @@ class CrawlProgress:
         self._begun = {number for number, each in enumerate(self._directories) if holds_job(each)}
 
     def look(self) -> dict[str, Any] | None:
-        """Return the statistics of the crawl. Returns None if no partition has any yet, and during the first seconds
-        while a partition with earlier data has none. Raises OSError."""
+        """Return the statistics of the crawl; None if no partition has any yet or, for the first `_PATIENCE` seconds,
+        if a partition with earlier data has none. Raises OSError."""
         for number, directory in enumerate(self._directories):
             live = read_live(directory)
             if live is not None:
@@ -60,5 +61,5 @@ class CrawlProgress:
         self._parts = {number: part for number, part in self._parts.items() if number not in self._elsewhere}
 
     def pages(self) -> int:
-        """Return the number of pages fetched, as far as known."""
+        """Return the number of pages known to be fetched."""
         return sum(part.stats["pages_fetched"] for part in self._parts.values())

@@ -1,7 +1,7 @@
 """The signals that end programs: SIGINT (Ctrl-C), SIGTERM and SIGHUP.
 
-This module is imported before all others, so that a signal finds its handler from the first moment: it imports only
-modules that load fast.
+This module is imported before all others, so that signals are handled from the start. It therefore imports only modules
+that load fast.
 """
 
 from __future__ import annotations
@@ -54,8 +54,8 @@ def ending_signals(handle: Callable[[int], object], again: Callable[[], object] 
 
 @contextmanager
 def interruption() -> Iterator[int]:
-    """Yield a descriptor that the first ending signal makes readable, so that none interrupts a block of work half-way.
-    A second SIGINT raises KeyboardInterrupt."""
+    """Yield a descriptor that the first ending signal makes readable, so that no signal interrupts a block of work
+    half-way. A second SIGINT raises KeyboardInterrupt."""
 
     def interrupt() -> NoReturn:
         raise KeyboardInterrupt
@@ -72,8 +72,8 @@ def interruption() -> Iterator[int]:
 def stopping_signals(
     loop: AbstractEventLoop, stop: Callable[[], object], quitting: Callable[[], object] = bool
 ) -> AbstractContextManager[None]:
-    """Return a context in which an ending signal makes the loop call ``stop``, which ends the crawl in order. A second
-    SIGINT calls ``quitting`` and ends the process immediately; the journal holds all unsaved changes."""
+    """Return a context in which an ending signal makes the loop call ``stop``, which shuts the crawl down cleanly. A
+    second SIGINT calls ``quitting`` and ends the process immediately; the journal holds all unsaved changes."""
 
     def stopped(number: int) -> None:
         import logging  # noqa: PLC0415, slow to import

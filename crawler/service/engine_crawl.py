@@ -1,7 +1,7 @@
-"""A crawl as reported by its workers through the carrier, wherever they are.
+"""A crawl as its workers, on any machine, report it through the carrier.
 
-Reports may be lost or late. If a partition is at work but its report does not change, its worker is gone: the machine
-or its connection failed.
+Reports may be lost or late. If a running partition's report stops changing, its worker is gone: the machine or its
+connection failed.
 """
 
 from __future__ import annotations
@@ -25,23 +25,23 @@ from crawler.service.carrier_reports import REPORT
 _AT_WORK = ("running", "stopping", "paused")
 _LATE = 3.0  # seconds of delay allowed for a report
 _AGAIN = 2.4  # seconds to wait for the first reports
-_SLACK = 0.2  # seconds added to the time at which a report is overdue
+_SLACK = 0.2  # extra seconds to wait for an overdue report
 
 
 class Report(Struct, frozen=True):
-    """The latest report of a partition, and the time of its arrival here by a monotonic clock."""
+    """The latest report of a partition, and when it arrived here, by a monotonic clock."""
 
     number: int
     report: PartReport
     new_at: float
 
     def age(self, now: float) -> float:
-        """Return its age at ``now``, seconds since 1970, by the clocks of two machines."""
+        """Return the report's age at ``now`` (seconds since 1970). This compares the clocks of two machines."""
         return max(0.0, now - self.report.at)
 
     @property
     def is_at_work(self) -> bool:
-        """True if a worker ran the partition at that time."""
+        """True if a worker was running the partition when it sent the report."""
         return not self.report.last and self.report.stats.get("state") in _AT_WORK
 
     def is_old(self, now: float) -> bool:
@@ -56,8 +56,8 @@ class Report(Struct, frozen=True):
 
 
 class EngineCrawl:
-    """The crawl known to the carrier, at an engine called ``where``. ``clock`` returns seconds since 1970, ``steady``
-    seconds of a monotonic clock."""
+    """A crawl that the carrier knows; ``where`` names its engine in messages. ``clock`` returns seconds since 1970,
+    ``steady`` seconds of a monotonic clock."""
 
     def __init__(
         self,
@@ -76,7 +76,7 @@ class EngineCrawl:
 
     @classmethod
     async def over(cls, carrier: Carrier, name: str, where: str, clock: Callable[[], float]) -> EngineCrawl:
-        """Return the crawl of that name. Raises CarrierRefusedError if there is none, CarrierError."""
+        """Return the crawl of that name. Raises CarrierError, and CarrierRefusedError if there is no such crawl."""
         for pause in (PRESENT_INTERVAL + 0.5, 0.0):  # workers soon report to an engine that lost everything
             crawl = await known_crawl(carrier, where)
             if crawl is not None:
@@ -98,7 +98,7 @@ class EngineCrawl:
                 continue  # the carrier has lost it: the previous report still counts
             if report.program != __version__:
                 raise CarrierRefusedError(
-                    f"the workers at {self.where} are crawler {report.program}, and this is crawler {__version__}: "
+                    f"the workers at {self.where} run crawler {report.program}, but this is crawler {__version__}: "
                     "use the same version"
                 )
             before = self._told.get(number)
@@ -106,10 +106,10 @@ class EngineCrawl:
                 self._told[number] = Report(number, report, self._steady())
 
     async def look_well(self) -> None:
-        """Read the reports, and again if a worker seems to be gone, since only its next report can tell. Raises
-        CarrierError, CarrierRefusedError, also if no worker has reported."""
+        """Read the reports. If a worker seems to be gone, wait for its next report and read again. Raises CarrierError,
+        and CarrierRefusedError also if no worker has reported."""
         await self.look()
-        if len(self._told) < self.crawl.partitions:  # it has just started, or the engine has just lost everything
+        if len(self._told) < self.crawl.partitions:  # the crawl has just started, or the engine lost everything
             await asyncio.sleep(_AGAIN)
             await self.look()
         old = [told for told in self.told if told.is_old(self._clock())]

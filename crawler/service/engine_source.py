@@ -88,7 +88,7 @@ class EngineSource(Source):
         self.observe(told, now, max(each.report.every for each in known))
 
     def settings(self) -> Settings:
-        """Return the settings of workers that have none of their own; defaults if the carrier has none."""
+        """Return the settings that the carrier passes to workers without their own; the defaults if it has none."""
         assert self._carrier is not None
         try:
             return settings_from(self._wait(settings_of_crawl(self._carrier, self.crawl.where), _PATIENCE))

@@ -1,4 +1,4 @@
-"""Explains a URL in words, the same on the command line and on the dashboard."""
+"""Explains a URL in words, for both the command line and the dashboard."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from crawler.job.directory import PAGES
 from crawler.job.records import NOT_RENDERED
 from crawler.web.fetch import is_html
 
-Line = tuple[str, str]  # the subject and the text; the text is empty if the subject is complete
+Line = tuple[str, str]  # the subject and the text, which is empty if the subject says everything
 
 _RENDERED_FOR = {
     Why.SIGNS: "because it seems to need scripts",
@@ -116,7 +116,7 @@ def _of_its_host(found: Explanation) -> Iterator[Line]:
         elif robots.expired and robots.until is not None:
             yield "robots expired", f"at {moment(robots.until)}: fetched again before the next page"
         if robots.last_answer is not None and robots.copy_of is not None:
-            yield "robots copy", f"{robots.last_answer}: the copy of {moment(robots.copy_of)} holds"
+            yield "robots copy", f"{robots.last_answer}: the copy of {moment(robots.copy_of)} is used"
         for words in robots.cut:
             yield "robots read in part", words
     if found.queue_searched is not None:
@@ -162,7 +162,7 @@ def rendered_words(record: Mapping[str, Any], when: str) -> str:
         why = "it was visited without a browser; `crawler retry JOB URL` visits it again"
     elif signs:
         why = f"it seems to need scripts ({signs}), but was visited without a browser, or rendering similar pages "
-        why += "did not pay; `crawler retry JOB URL` visits it again"
+        why += "gained nothing; `crawler retry JOB URL` visits it again"
     else:
         why = "it does not seem to need scripts, and was not drawn at random"
     return f"no (browser.when is {when} for its host){why and ': '}{why}"
@@ -178,7 +178,7 @@ def _place(place: Place, row: Row, host: str | None) -> Iterator[Line]:
         return
     lane = "retry lane" if place.lane == "retry" else "queue"
     yield "pending", f"number {place.number} in the {lane} of {host}, {found}"
-    yield "class", f"{place.priority_class}, since it was admitted or moved"
+    yield "class", f"{place.priority_class}, set when it was admitted or moved"
     yield "class by the rules", place.priority_rule
     if place.crashes:
         times = counted(place.crashes, "time")

@@ -28,12 +28,12 @@ class Result(Struct, frozen=True):
     before: dict[str, Any] | None  # statistics at the start of the run; None for the first run of a job
     seeds_fetched: int
     last_seed_error: str | None
-    address: str | None = None  # of the run's dashboard
+    address: str | None = None  # the address of the run's dashboard
     signalled: bool = False  # True if a signal stopped the run
 
     @property
     def no_seed(self) -> str | None:
-        """Why no seed could be fetched, in one line; None if one was fetched, or if seeds are still pending."""
+        """The reason, in one line, why no seed could be fetched; None if one was fetched, or if seeds are pending."""
         is_tried = self.reason is Stop.FINISHED or (self.reason is Stop.MAX_TIME and self.last_seed_error)
         if not is_tried or self.seeds_fetched:
             return None
@@ -56,7 +56,7 @@ class Facade:
         clock: Callable[[], float],
     ) -> None:
         self.run: Run | None = None
-        self.result: Result | None = None  # once the run has ended
+        self.result: Result | None = None  # set once the run has ended
         self.signalled = False  # True if a signal stops the run
         self.directory = directory
         self.history = history
@@ -74,7 +74,7 @@ class Facade:
         return {} if self.run is None else self.run.stats()
 
     def status(self, stats: dict[str, Any]) -> str:
-        """Return what the crawl does, in one line; empty while there are no statistics."""
+        """Return what the crawl is doing, in one line; empty while there are no statistics."""
         return str(self.history.words(stats)["working"]["text"]) if stats else ""
 
     def is_gone(self) -> bool:

@@ -1,4 +1,4 @@
-"""Reads a job, or a crawl of partitions as one job, from its files, running or not.
+"""Reads a job from its files, whether it is running or not. A crawl of partitions is read as one job.
 
 While a crawl runs, only ``live.json`` is read. Otherwise the store and the seen-set are read once, and again after the
 next crawl. Commands for a running crawl are left in its inbox.
@@ -56,11 +56,11 @@ class Reading(Struct, frozen=True):
     live: Live | None
     stats: dict[str, Any]
     at: float  # end of the read, in seconds since 1970; ages in ``stats`` are relative to it
-    mark: Mark  # of the job's files at the start of the read
+    mark: Mark  # the mark of the job's files at the start of the read
 
 
 def _mark_of(directory: Path) -> Mark:
-    """Return a value that differs after every command that changed the job, and when a crawl starts. Raises OSError."""
+    """Return a value that changes with each command that changes the job, and when a crawl starts. Raises OSError."""
     return (lock_holder(directory), *(_written(directory / name) for name in (IDENTITY, RUN, HISTORY, PAGES)))
 
 
@@ -80,7 +80,8 @@ class FileSource(Source):
         return not holds_any(self.directory)
 
     def settings(self) -> Settings:
-        """Return the settings of the first partition: those that shape a crawl are the same in all."""
+        """Return the settings of the first partition: the settings that shape a crawl are the same in all
+        partitions."""
         return read_run(crawl_partitions(self.directory).jobs[0]).settings
 
     def hosts(self, asked: HostsAsked) -> Table:

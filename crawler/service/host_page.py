@@ -1,4 +1,4 @@
-"""The details of one host, for ``/api/hosts/HOST``, of a running crawl or a stopped job."""
+"""Collects the details of one host for ``/api/hosts/HOST``, from a running crawl or a stopped job."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from crawler.web.fetch.robots_answers import RobotsCache
 
 _QUEUE_SHOWN = 50
 _RECENT_SHOWN = 20
-_RECENT_PIECES = 16  # MiB of output to search for the last records
+_RECENT_PIECES = 16  # MiB of output to search for the host's latest records
 
 
 def host_page(store: Reader, sites: Sites, host: HostSnapshot) -> dict[str, Any]:

@@ -41,7 +41,7 @@ class JobSeeds:
 
 
 def command_seeds(directory: Path) -> Iterator[str]:
-    """Yield the seeds that the last run of a job was started with, as far as they can still be read."""
+    """Yield the seeds with which the last run of a job was started, if they can still be read."""
     try:
         command = read_command(directory)
     except (EnvelopeError, OSError):

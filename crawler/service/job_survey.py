@@ -1,7 +1,7 @@
 """Counts the records of a job or crawl for its dashboard, in a separate thread.
 
-The crawl passes no data to it: the thread reads the file of records up to the last final record. While it catches up
-with many records it pauses between steps, to take only a bounded share of a core from the crawl.
+The crawl passes no data to it: the thread reads the file of records up to the last final record. While it catches up on
+many records, it pauses between steps so that it takes only a limited share of a core.
 """
 
 from __future__ import annotations
@@ -90,8 +90,8 @@ class JobSurvey:
         return await self._answer.get()
 
     def news(self) -> dict[str, Any]:
-        """Return the number of records counted since the last call, and the newest ones, newest first. Returns none
-        while the records of earlier runs are counted."""
+        """Return the number of records counted since the last call, and the newest ones, newest first. Returns 0 and no
+        records while those of earlier runs are still being counted."""
         now, told = self.progress, self._told
         self._told = now.records if now.complete else None
         if told is None or self._told is None:
@@ -115,7 +115,7 @@ class JobSurvey:
             log.warning("%s: the dashboard stopped counting records: %s", self.directory, self.progress.fault)
 
     def _count(self) -> tuple[Progress, float]:
-        """Run one step in the thread, and return the progress and the CPU seconds it took."""
+        """Run one step in the thread, and return the progress and the CPU seconds that the step took."""
         reader, began, fault = self._reader, time.thread_time(), None
         try:
             reader.step()

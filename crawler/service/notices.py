@@ -122,8 +122,8 @@ class Notices:
         self._patience = patience or Patience()
         self._watch = NoticeWatch()
         self._stats: Mapping[str, Any] = {}
-        self._session: aiohttp.ClientSession | None = None  # while notices are delivered
-        self._posting = dict[asyncio.Task[None], None]()  # the oldest first
+        self._session: aiohttp.ClientSession | None = None  # set while notices are delivered
+        self._posting = dict[asyncio.Task[None], None]()  # running deliveries, the oldest first
         self._fault = ""  # why the last try failed
 
     @contextlib.asynccontextmanager
@@ -178,7 +178,7 @@ class Notices:
                 "job": name,
                 "machine": socket.gethostname(),
                 "at": datetime.fromtimestamp(self._clock(), UTC).isoformat(timespec="seconds"),
-                "needs": [need._asdict() for need in attention(self._stats)],  # as on the page
+                "needs": [need._asdict() for need in attention(self._stats)],  # the same list as on the dashboard
             }
             content |= {key: self._stats.get(key) for key in _FIGURES}
         if len(self._posting) >= MOST_WAITING:

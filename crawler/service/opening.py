@@ -24,11 +24,11 @@ from crawler.web.fetch import Fetcher, OwnDelays
 
 log = logging.getLogger("crawler")
 
-_REST = 3.0  # pause before the next try, in durations of the last one: each try reads the store's logs again
+_REST = 3.0  # pause between tries, as a multiple of the last try's duration: each try reads the store's logs
 
 
 class Shared(NamedTuple):
-    """What the runs of a process share. At most ``slots.number`` URLs are in flight."""
+    """The objects that all runs of a process share. At most ``slots.number`` URLs are in flight."""
 
     clock: SteadyClock
     lag: LoopLag
@@ -71,7 +71,7 @@ async def open_job_of_run(
 
 
 def bucket_of(directory: Path, settings: Settings) -> Objects | None:
-    """Return the bucket in the settings, or else that of the directory; None if the crawl has no bucket. Raises
+    """Return the bucket in the settings, or else the directory's own; None if the crawl has no bucket. Raises
     BucketError, BucketDown, JobError, OSError."""
     here, address = read_here(directory), settings.crawl.store
     if address is None and here is None:
@@ -82,8 +82,8 @@ def bucket_of(directory: Path, settings: Settings) -> Objects | None:
 
 
 async def hold_bucket(directory: Path, settings: Settings, clock: SteadyClock) -> Holding | None:
-    """Become the owner of the crawl in its bucket; None if it has no bucket. Raises the exceptions of ``own``, and
-    FixedSettingError if the job there has other shaping settings."""
+    """Become the owner of the crawl in its bucket. Returns None if the crawl has no bucket. Raises the exceptions of
+    ``own``, and FixedSettingError if the job there has other shaping settings."""
     objects = bucket_of(directory, settings)
     if objects is None:
         return None
@@ -100,5 +100,5 @@ async def hold_bucket(directory: Path, settings: Settings, clock: SteadyClock) -
 
 
 def platform_of(holding: Holding | None) -> Platform:
-    """Return the platform of the job: with a log of steps if there is a bucket."""
+    """Return the platform of the job; it has a log of steps if there is a bucket."""
     return Platform() if holding is None else Platform(line=new_line())

@@ -23,13 +23,13 @@ from crawler.job.output.record_text import read_text, text_size
 log = logging.getLogger("crawler")
 
 _PIECE = 4096  # bytes that can be written without blocking when poll reports a pipe writable (pipe(7): PIPE_BUF)
-_AHEAD = 2**16  # bytes read at once
+_AHEAD = 2**16  # bytes per read
 _LOOK = 0.1  # seconds between two checks for new records, and for a closed pipe
 _GONE = select.POLLERR | select.POLLHUP | select.POLLNVAL
 
 
 class RecordPipe:
-    """Copies a file, from its current end on, to a descriptor. Always close it."""
+    """Copies what is appended to a file from now on to a descriptor. The caller must close this object."""
 
     def __init__(self, path: Path, descriptor: int, signalled: Callable[[], bool] = bool) -> None:
         """``signalled`` returns True once a signal has asked the program to end. Raises OSError."""
@@ -44,8 +44,8 @@ class RecordPipe:
         self.reader_left = False
 
     async def keep(self, durable: Callable[[], int | None], left: Callable[[], object]) -> None:
-        """Copy the durable data until cancelled. ``durable`` returns its end; ``left`` is called once the reader has
-        closed the pipe, and copying stops."""
+        """Copy the durable data until cancelled. ``durable`` returns where it ends. When the reader closes the pipe,
+        stop copying and call ``left``."""
         while not self.reader_left:
             await self.copy(durable())
             await asyncio.sleep(_LOOK)

@@ -1,4 +1,4 @@
-"""Reloads the configuration of a running crawl. All of it is checked before any of it takes effect."""
+"""Reloads the configuration of a running crawl. It is checked as a whole before any change takes effect."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Configuration(Struct, frozen=True):
 
     @property
     def read(self) -> Read | None:
-        """``read_again`` in a thread."""
+        """A function that calls ``read_again`` in a thread; None without ``read_again``."""
         again = self.read_again
         return None if again is None else lambda: asyncio.to_thread(again)
 

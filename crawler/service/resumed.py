@@ -54,8 +54,8 @@ class Resumed:
         say(f"resuming {directory}: started {begun}, {counted(self._pages, 'page')} done{seeds}")
         if self._without and self._done:
             say(
-                f"--output {','.join(self._without)} starts now, without the {counted(self._pages, 'page')} done "
-                f"before; `crawler retry {directory} --host HOST` fetches those of a host again"
+                f"--output {','.join(self._without)} starts now, and lacks the {counted(self._pages, 'page')} done "
+                f"before; `crawler retry {directory} --host HOST` fetches the pages of a host again"
             )
         if self._is_full():
             most = counted(self._most, "page")

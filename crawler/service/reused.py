@@ -1,4 +1,4 @@
-"""Answers to expensive requests, made once for all, however many connections send them."""
+"""Answers to expensive requests. Each answer is made once, however many connections ask for it."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ T = TypeVar("T")
 
 
 class Reused(Generic[T]):
-    """An answer that is made once for concurrent requests, and reused for ``fresh`` seconds, or for ``times`` the
-    duration of making it if that is longer."""
+    """An answer that is made once for concurrent requests, and reused for ``fresh`` seconds, or for ``times`` as long
+    as it took to make, if that is longer."""
 
     def __init__(self, make: Callable[[], Awaitable[T]], fresh: float, times: float) -> None:
         self._make = make
@@ -21,7 +21,7 @@ class Reused(Generic[T]):
         self._making = asyncio.Lock()
 
     async def get(self) -> T:
-        """Return the answer. Raises the exceptions of making it."""
+        """Return the answer. Raises the exceptions of ``make``."""
         now = asyncio.get_running_loop().time
         async with self._making:
             began = now()

@@ -41,7 +41,7 @@ _NOT_RUNNING = "The crawl is not running."
 
 
 class RunView:
-    """The view of a run. ``run()`` returns it, or None before it exists; ``perform`` carries out commands."""
+    """The view of a run. ``run()`` returns the run, or None before it exists; ``perform`` carries out commands."""
 
     def __init__(
         self, run: Callable[[], Run | None], perform: Perform, settings: Settings, clock: Callable[[], float]
@@ -169,7 +169,7 @@ class RunView:
         canonicaliser = Canonicaliser(self._settings.canonical.rules)
         hrefs = [canonicaliser.canonicalise(url) for url in choice.hrefs]
         if hrefs:
-            # A text that is not a URL matches no record, so it is kept as an empty one.
+            # A text that is not a URL matches no record, so it becomes an empty string.
             named = [url.href if isinstance(url, Canonical) else "" for url in hrefs]
             choice = replace(choice, hrefs=frozenset(named))
         path = job.directory / PAGES
@@ -193,7 +193,7 @@ class RunView:
         """Leave a request in the inbox and wait for the answer."""
         job = self._running().job
         inbox = Inbox(job.directory, job.disk)
-        name = await asyncio.to_thread(leave, inbox)  # it syncs
+        name = await asyncio.to_thread(leave, inbox)  # this syncs a file, which blocks
         while (given := inbox.answer(name)) is None:
             await asyncio.sleep(_POLL)
             self._running()
@@ -210,7 +210,7 @@ class RunView:
             raise Unavailable(_NOT_RUNNING)
 
     def _writing(self) -> Run:
-        """Return the run if it can change something now."""
+        """Return the run if it can make changes now. Raises Unavailable."""
         run = self._running()
         if run.job.blocked is not None:
             raise Unavailable(f"The crawl is paused: {run.job.blocked}")

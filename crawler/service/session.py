@@ -183,7 +183,7 @@ async def _open_job(
     settings: Settings, clock: SteadyClock, facade: Facade, shown: ShownRun | None
 ) -> AsyncIterator[tuple[Job, Holding | None]]:
     directory = facade.directory
-    with open_known(settings.crawl.known, directory) as known:  # first, because a refused one must change nothing
+    with open_known(settings.crawl.known, directory) as known:  # first, so that a refused seen-set changes nothing
         holding = await hold_bucket(directory, settings, clock)
         job = await open_job_of_run(directory, settings, clock, platform_of(holding))
         job.events = facade.history.events
@@ -263,7 +263,7 @@ async def drive_and_checkpoint(worker: Worker, run: Run, clock: Callable[[], flo
             await run.job.checkpoint(clock(), whole=run.life.state is State.ENDED)
             await run.job.sync()
     if run.job.writer.failed is not None:
-        raise run.job.writer.failed  # from a sync during the end of the run, which did not wait for it
+        raise run.job.writer.failed  # raised by a sync that the end of the run did not wait for
     await run.keeper.derive_rest()
     await run.keeper.compress_rest()
 

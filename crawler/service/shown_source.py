@@ -1,4 +1,4 @@
-"""Provides the answers about a job or crawl to a page that is not served by its own run."""
+"""Answers requests about a job or crawl for a page that the crawl does not serve itself."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ class ShownSource:
         return Routes([*JobPage(self.feed).routes(), *self.routes])
 
     async def keep(self, is_asked: asyncio.Event | None = None) -> None:
-        """Keep it up to date until cancelled; records are counted only once ``is_asked``, if given, is set. Raises the
-        exceptions of ``job_stats``; if the job was deleted or moved, the page's last message reports it."""
+        """Keep the feed up to date until cancelled. If ``is_asked`` is given, records are counted only once it is set.
+        Raises the exceptions of ``job_stats``. If the job was deleted or moved, the page's last message says so."""
         async with background(self._count(is_asked)):
             try:
                 await self._view.keep()

@@ -1,4 +1,4 @@
-"""Requests a snapshot of a job: a running crawl makes it, otherwise this process."""
+"""Has a snapshot of a job made: by its running crawl, or by this process if there is none."""
 
 from __future__ import annotations
 

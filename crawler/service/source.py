@@ -30,7 +30,7 @@ INTERVAL = 1.0  # seconds between two reads
 
 
 def only_statistics() -> Unavailable:
-    """Return the error for everything that is only in the files of a crawl on several machines."""
+    """Return the error for requests that need the files of a crawl on several machines."""
     return Unavailable(
         "An engine has only the statistics of a crawl: give its store to crawler hosts, explain, tail or report, as in "
         "crawler hosts s3://BUCKET/PREFIX."
@@ -109,12 +109,12 @@ class Source(ABC):
         """Pass a command to the crawl and return its result."""
 
     def survey(self) -> JobSurvey:
-        """Return a survey of its records."""
+        """Return a survey of the job's records."""
         return JobSurvey(self.directory)
 
     def observe(self, told: Iterable[tuple[int, float, Mapping[str, Any]]], now: float, every: float) -> None:
-        """Observe the reports of partitions: number, time and statistics of each. Partitions report ``every`` that many
-        seconds; observing them more often would show a crawl that alternately stalls and jumps."""
+        """Observe the reports of partitions: number, time and statistics of each. Each partition reports once in
+        ``every`` seconds. If they were observed more often, the crawl would seem to stall and jump."""
         for number, at, stats in told:
             self._counts.note(number, at, stats)
         is_steady = every <= INTERVAL or not self.is_running

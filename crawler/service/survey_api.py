@@ -131,7 +131,7 @@ class SurveyApi:
         return await self._send(request, "report.html", _HTML, content())
 
     async def _asked(self, request: web.Request) -> tuple[RecordChoice, FinalRecords]:
-        """Return the requested choice of records, and which records are final. Raises HTTP errors."""
+        """Return which records were requested, and which are final. Raises HTTP errors."""
         try:
             choice = RecordChoice.parse(request.query.get("kind", "all"))
         except ValueError as error:

@@ -1,4 +1,4 @@
-"""The jobs shown by one dashboard: found in directories, opened one at a time and watched.
+"""Finds the jobs that one dashboard shows, opens them one at a time, and watches them.
 
 A given directory is either a job itself, or is searched regularly for jobs directly below it, so that new ones appear.
 Each job has a unique name on the page. A job that cannot be read is shown with the reason, and tried again.
@@ -28,7 +28,7 @@ from crawler.service.shown_source import ShownSource
 from crawler.service.source import Source
 
 MOST_JOBS = 200  # maximum number of jobs shown; each takes a thread and the history of its job
-_MOST_ENTRIES = 10_000  # directory entries searched
+_MOST_ENTRIES = 10_000  # maximum number of directory entries searched
 _RESCAN = 2.0  # seconds between two searches for new jobs
 _OPENS = 200  # tenths of a second to wait for a job that was just started
 _AGAIN = 5.0  # seconds until an unreadable job is tried again
@@ -66,7 +66,7 @@ class BoardJob:
         crawl in a directory cannot be started from here, or None if it can."""
         self.name = name
         self._about = {"name": name, "token_file": token_file, "several": True}
-        self._asked = asyncio.Event()  # set once the page was requested
+        self._asked = asyncio.Event()  # set once the page has been requested
         self._again = asyncio.Event()  # set if an unreadable job may have changed
         self.directory = directory
         self._clock = clock
@@ -86,8 +86,8 @@ class BoardJob:
         return self._open is not None and self._open.source.is_running
 
     async def is_read(self) -> None:
-        """Wait, but not long, until the job has been read or reading it failed. A job that could not be read before
-        is read again immediately."""
+        """Wait briefly until the job has been read, or reading it has failed. A job that could not be read before is
+        read again immediately."""
         if self._open is None:
             self._fault = ""
             self._again.set()
@@ -97,8 +97,8 @@ class BoardJob:
             await asyncio.sleep(0.1)
 
     async def keep(self, opening: ThreadPoolExecutor) -> None:
-        """Read the job and keep it up to date, until cancelled. ``opening`` opens one job at a time: a seen-set takes
-        memory."""
+        """Read the job and keep it up to date, until cancelled. ``opening`` has one thread, so jobs are opened one at a
+        time: a seen-set takes memory."""
         while True:
             self._again.clear()
             try:

@@ -118,8 +118,9 @@ class Background:
 
 
 def _merged(now: Settings, read: Settings) -> Merged:
-    """Merge the settings read again (``read``) into the current ones. Two cannot change in a worker: the slots, which
-    are limited by open files, and the page limit, which counts over all partitions and therefore needs a restart."""
+    """Merge the settings read again (``read``) into the current ones. Two settings cannot change in a worker: the
+    slots, which are limited by open files, and the page limit, which counts over all partitions and therefore needs a
+    restart."""
     pages = replace(now, crawl=replace(now.crawl, max_pages=read.crawl.max_pages))
     kept = replace(read.crawl, concurrency=now.crawl.concurrency, max_pages=now.crawl.max_pages)
     merged = merge(now, replace(read, crawl=kept))
@@ -130,8 +131,8 @@ async def work(
     directory: Path, crawl: CrawlFile, carrier: Carrier, settings: Settings, options: WorkOptions
 ) -> MemberResult:
     """Work on the crawl until it has ended or is stopped. ``settings.crawl.max_time`` counts from now. A worker whose
-    partitions were taken over because it was away for too long starts again with none. Raises the exceptions of
-    ``run_member``, and JobError if the limit on open files is too low."""
+    partitions were taken over because it was away for too long starts again without partitions. Raises the exceptions
+    of ``run_member``, and JobError if the limit on open files is too low."""
     clock = SteadyClock()
     began = clock()
     with contextlib.closing(options.code):
@@ -200,8 +201,8 @@ async def _stored(
     clock: Callable[[], float],
     stopped: Callable[[], Stop | None],
 ) -> StoredPartitions | Stop | None:
-    """Return the partitions of a new worker in the crawl's store once it answers; None if there is no store. Returns
-    the reason if the worker is to stop before that. Raises BucketError, JobError, OSError."""
+    """Wait until the crawl's store answers, and return a new worker's partitions there; None if there is no store. If
+    the worker is to stop before that, return the reason. Raises BucketError, JobError, OSError."""
 
     def check(job: Path) -> None:
         check_shape(job, shaping_of(of_partition))

@@ -2,7 +2,7 @@
 
 urls      canonical form: what is fetched, and what is hashed
 robots    robots.txt by RFC 9309, and the robots directives of pages
-consent   the uses of their pages that sites allow or refuse
+consent   which uses of their pages sites allow or refuse
 scope     which URLs belong to a crawl, and their priority
 refusal   addresses and ports that are never contacted
 """

@@ -1,4 +1,4 @@
-"""The web as it answers: requests, answers, what a page says, and archives of it.
+"""Fetches pages from the web, extracts their contents, and archives them.
 
 fetch     HTTP: connections, redirects, bodies, robots.txt
 links     reading HTML, sitemaps and headers for links

@@ -290,7 +290,7 @@ def test_bodies_that_are_lost_are_told_and_outputs_that_were_changed_are_stored_
         job.close()
     ran = crawler("restore", to, again)
     assert ran.code == 1
-    assert "lacks 2 bodies that records name; the rest is restored:" in ran.err
+    assert "lacks 2 bodies that records refer to; the rest is restored:" in ran.err
     assert (again / "links" / "links-000001.jsonl").read_bytes() == links.read_bytes()
     assert sizes_found(again) == Size(4, 4 * SIZE)
     assert [each.kind.value for each in find_all(again)] == ["records-lost"]

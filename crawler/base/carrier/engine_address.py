@@ -1,4 +1,4 @@
-"""The address of a crawl's carrier, as a user writes it, and the login."""
+"""The address of a crawl's carrier, as a user writes it, and the login for it."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Server(NamedTuple):
 
 
 class RedisAddress(NamedTuple):
-    """One server, or several of a cluster."""
+    """The address of one server, or of several servers of a cluster."""
 
     servers: tuple[Server, ...]
     encrypted: bool
@@ -47,7 +47,7 @@ class Login(NamedTuple):
 
 
 def parse_engine(text: str) -> Path | RedisAddress:
-    """Parse the socket of a carrier on this machine, or server addresses. Raises CarrierRefusedError."""
+    """Parse the address of a carrier: a socket on this machine, or servers. Raises CarrierRefusedError."""
     scheme, colon, rest = text.partition(":")
     if colon and scheme == "unix":
         if not rest:
@@ -84,7 +84,7 @@ def check_crawl_name(name: str) -> None:
 
 
 def read_login(environ: Mapping[str, str]) -> Login:
-    """Read the login from the environment. Raises CarrierRefusedError, without the password."""
+    """Read the login from the environment. Raises CarrierRefusedError, whose text omits the password."""
     user, password, file = (environ.get(name) or None for name in (USER, PASSWORD, PASSWORD_FILE))
     if password is not None and file is not None:
         raise CarrierRefusedError(f"both {PASSWORD} and {PASSWORD_FILE} are set: remove one of them")
@@ -110,6 +110,6 @@ def _server(part: str, text: str, forms: str) -> Server:
 
 
 def _safe(text: str) -> str:
-    """Return the text without a possible password."""
+    """Return the text without any password that it contains."""
     scheme, at, rest = text.rpartition("@")
     return f"...@{rest}" if at else scheme + rest

@@ -50,7 +50,7 @@ T = TypeVar("T")
 class LocalCarrier:
     """A ``Carrier`` on a Unix socket.
 
-    It connects on the first call, and again when the server has gone. Calls that are waiting for an answer then fail.
+    It connects on the first call. When the server goes away, waiting calls fail, and the next call connects again.
     """
 
     def __init__(self, path: Path, patience: float = PATIENCE) -> None:
@@ -107,7 +107,7 @@ class LocalCarrier:
                 connection = await self._connected()
                 answer = await connection.ask(request)
         except TimeoutError as error:
-            # Unsent data would stay on the connection, and grow with each try.
+            # Otherwise unsent data would stay on the connection, and grow with each try.
             await self.close()
             raise CarrierError(f"no answer from {self._path} within {self._patience:g} seconds") from error
         if isinstance(answer, Failed):
@@ -201,7 +201,7 @@ async def _connect(path: Path) -> _Connection:
         version = await greet(reader, writer)
     except NonsenseError as error:
         writer.transport.abort()
-        raise CarrierRefusedError(f"{path} is not the carrier of a crawl: name the socket of one") from error
+        raise CarrierRefusedError(f"{path} is not the socket of a crawl's carrier: name that socket") from error
     except (EOFError, OSError) as error:  # includes TimeoutError
         writer.transport.abort()
         raise CarrierError(f"no carrier at {path}: it sends no greeting") from error

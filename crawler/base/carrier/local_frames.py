@@ -2,8 +2,8 @@
 
 Each side first sends ``crawler-carrier VERSION`` and a line feed, 26 bytes, and continues only if the other side sends
 the same. Frames follow: the length of the body (4 bytes, big-endian), and a request or an answer in MessagePack, an
-array whose first item is its kind. A request has a number; its answer has the same, and may come after those of later
-requests. A cancelled read is not answered.
+array whose first item is its kind. A request has a number, which its answer repeats. Answers may arrive in another
+order than their requests. A cancelled read is not answered.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from msgspec import Meta, Raw, Struct
 
 from crawler.base.carrier.memory_carrier import check_values
 
-SOCKET_NAME = "carrier.sock"  # in the directory of the crawl
+SOCKET_NAME = "carrier.sock"  # the socket's name in the crawl's directory
 VERSION = 1
 MOST_FRAME = 128 * 2**20  # bytes: more than a carrier holds
 PATIENCE = 5.0  # seconds to wait for an answer
@@ -123,7 +123,7 @@ class Done(Struct, tag="done", array_like=True, frozen=True):
 
 
 class Failed(Struct, tag="failed", array_like=True, frozen=True):
-    """The error of the verb: CarrierError, StaleEpochError with ``stale``, or CarrierFullError with ``full``."""
+    """The error of the verb: StaleEpochError if ``stale``, CarrierFullError if ``full``, otherwise CarrierError."""
 
     call: Number
     stale: bool
@@ -199,8 +199,8 @@ async def greet(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> i
 
 @contextmanager
 def short_address(path: Path) -> Iterator[str]:
-    """Yield a name of the file that fits into the address of a socket, on Linux however long its path is. Raises
-    OSError."""
+    """Yield a name for the file that fits into a socket address; on Linux it fits however long the file's path is.
+    Raises OSError."""
     if len(os.fsencode(path)) <= _SHORT:
         yield str(path)
         return

@@ -1,6 +1,6 @@
 """The carrier of one machine: one process holds it in memory and serves it on a Unix socket to the others.
 
-Anyone who can open the socket can do everything. Its file therefore has mode 0600.
+Anyone who can open the socket has full access, so its file has mode 0600.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from crawler.base.carrier.verbs import CarrierError, CarrierFullError, CarrierRe
 from crawler.base.disk import PRIVATE_FILE
 
 _BACKLOG = 128
-_MOST_READS = 1_024  # limit of waiting reads per peer
+_MOST_READS = 1_024  # maximum number of waiting reads per peer
 
 
 class LocalServer:
@@ -86,7 +86,7 @@ class LocalServer:
                 self.path.unlink()
 
     def _listen(self) -> socket.socket:
-        """Listen on the socket. Its file appears under its name with its final mode, when it is already listening."""
+        """Listen on the socket. The file gets its name only once it has its final mode and the socket is listening."""
         self._make_room()
         made = self.path.with_name(f".{SOCKET_NAME}.{os.getpid()}")
         made.unlink(missing_ok=True)
@@ -147,7 +147,7 @@ class _Peer:
     async def converse(self) -> None:
         """Answer requests until the other side goes.
 
-        A peer that does not follow the protocol is dropped; it learns only our version.
+        A peer that does not follow the protocol is dropped, and receives nothing but our version.
         """
         with suppress(NonsenseError, TimeoutError, EOFError, OSError):
             if await greet(self._reader, self._writer) == VERSION:
@@ -176,7 +176,7 @@ class _Peer:
             answer = Failed(request.call, stale=stale, text=str(error), full=full)
         if not self._writer.is_closing():
             self._writer.write(framed(answer))
-            with suppress(OSError):  # it has gone, which the reading side detects
+            with suppress(OSError):  # the peer has gone, which the reading side detects
                 await self._writer.drain()
 
     async def _do(self, request: Verb) -> Any:

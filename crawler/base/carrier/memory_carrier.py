@@ -1,10 +1,10 @@
-"""A carrier in memory: its holdings, a plain data structure that takes time as an argument, and the carrier over it.
+"""A carrier in memory. Its data is a plain structure whose methods take the time as an argument; the carrier wraps it.
 
 A position is ``INCARNATION-NUMBER``. Entries of a stream count from 1. A stream that was lost and starts again has
 another incarnation, so an old position can be recognised and counts as START.
 
 Epochs are stored with the stream, by writer. The epoch of a claim is stored under the writer with the stream's own
-name. The stream therefore knows it at once, and it outlives the claim's time.
+name. The stream therefore knows the epoch at once, and keeps it after the claim has expired.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def check_values(values: Mapping[str, bytes]) -> None:
 
 
 class _Claim:
-    """The holder of a name's highest epoch, and the time when its claim expires. It is kept after that time."""
+    """The holder of a name's highest epoch, and the time when its claim expires. The entry is kept after that."""
 
     def __init__(self, holder: str, until: float) -> None:
         self.holder = holder
@@ -91,7 +91,7 @@ class Holdings:
         self._bytes = 0
 
     def append(self, stream: str, writer: str, epoch: int, entries: Sequence[bytes]) -> Position:
-        """Append entries. Raises StaleEpochError, or CarrierFullError if there is no room."""
+        """Append entries. Raises StaleEpochError, and CarrierFullError if there is no room."""
         into = self._stream(stream)
         if into.epochs.get(writer, 0) > epoch:
             raise StaleEpochError(f"{writer} has been replaced: its epoch is {into.epochs[writer]}, not {epoch}")
@@ -171,7 +171,7 @@ class MemoryCarrier:
     """A ``Carrier`` within one process. All users share one object; ``close`` does nothing."""
 
     def __init__(self, holdings: Holdings | None = None, clock: Callable[[], float] = boot_time) -> None:
-        """``clock`` returns the seconds by which claims expire."""
+        """``clock`` returns the time in seconds; claims expire by it."""
         self._holdings = Holdings() if holdings is None else holdings
         self._clock = clock
         self._waiting: dict[str, dict[asyncio.Event, None]] = {}  # in order of arrival

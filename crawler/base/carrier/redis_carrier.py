@@ -3,7 +3,8 @@
 ``docs/internals/format-carrier.md`` describes the keys. All keys of one name share a hash tag, so that a script may
 touch them together, and each name can be on another server. A position is the ID of a stream entry, which Redis derives
 from its clock. The IDs of a stream that was lost and starts again are therefore greater than all earlier ones. If the
-clock was set back, or a replica lost the end, a position may be greater than the last entry; it then counts as START.
+clock was set back, or a replica lost a stream's last entries, a position may be greater than the last entry. It then
+counts as START.
 """
 
 from __future__ import annotations
@@ -32,8 +33,8 @@ from crawler.base.carrier.verbs import (
 )
 
 VERSION = b"1"  # version of the key format
-_BLOCK = 2.0  # longest time that a server waits for an entry, in seconds
-_MOST_READS = 1_100  # limit of reads waiting at servers: one for each partition, and some that are no longer needed
+_BLOCK = 2.0  # maximum seconds for which a server waits for an entry
+_MOST_READS = 1_100  # maximum number of waiting reads: one for each partition, and some no longer needed
 _PAUSE = 0.05  # seconds before a moved stream is looked up again
 _POSITION = re.compile(r"([0-9]{1,19})-([0-9]{1,19})")
 
@@ -96,8 +97,8 @@ class RedisCarrier:
     async def check(self) -> None:
         """Check that this version can use the keys of the crawl, and that the user has the permissions for all verbs.
 
-        Raises CarrierRefusedError if not, and CarrierError. Writes nothing, so that the check also works on a full
-        server.
+        Raises CarrierError, and CarrierRefusedError if a check fails. Writes nothing, so that the checks also work on a
+        full server.
         """
         key, stream = self._key(CRAWL, "version"), self._key(CRAWL, "stream")  # this stream is never created
         version, *_ = await self._servers.ask(
@@ -112,7 +113,7 @@ class RedisCarrier:
                 f"the crawl {self._crawl!r} in {self._servers.text} was started by another version of this program "
                 f"(keys of version {version.decode('ascii', 'replace')[:20]}): run that one, or name another crawl"
             )
-        await self.renew(CRAWL, "", 0, 0.0)  # has no effect without a holder, but runs a script
+        await self.renew(CRAWL, "", 0, 0.0)  # this has no effect without a holder, but runs a script
 
     async def append(self, stream: str, writer: str, epoch: int, entries: Sequence[bytes]) -> Position:
         """See ``Carrier``."""
@@ -167,7 +168,7 @@ class RedisCarrier:
         commands = [Command(key, ("HSET", key, *parts))]
         if name == CRAWL:
             mark = self._key(CRAWL, "version")
-            commands.append(Command(mark, ("SET", mark, VERSION, "NX")))  # may have been lost with all other keys
+            commands.append(Command(mark, ("SET", mark, VERSION, "NX")))  # the key may have been lost with all others
         await self._servers.ask(commands)
         return True
 
@@ -184,7 +185,8 @@ class RedisCarrier:
     async def _read_now(
         self, after: Mapping[str, Position], most: int
     ) -> tuple[dict[str, list[Entry]], dict[str, Position]]:
-        """Return the available entries, and the positions that they follow; unknown positions become START."""
+        """Return the available entries, and the positions after which they were read; unknown positions become
+        START."""
         positions = {name: position if _POSITION.fullmatch(position) else START for name, position in after.items()}
         reads = self._commands(positions, most)
         answers = await self._servers.ask([*reads, *map(self._last, positions)])
@@ -276,7 +278,7 @@ class _BlockedReads:
             server = self._servers.server_of(command.key)
             running = asyncio.create_task(self._run(server, words, block))
             running.add_done_callback(lambda task: self._ended(words, task))
-        self._running[words] = running  # keep the most recently requested last
+        self._running[words] = running  # the most recently requested reads go last
         return running
 
     async def _run(self, server: Server, words: Words, block: float) -> Any:

@@ -28,10 +28,10 @@ from crawler.base.carrier.verbs import CarrierError, CarrierFullError, CarrierRe
 PATIENCE = 5.0  # seconds to wait for an answer
 OLDEST = 7  # oldest major version of Redis with all required features
 SAFE_POLICY = "noeviction"
-# Errors of different versions for a command in a script that the user may not use.
+# Errors, in different versions, for a command that the user may not use in a script.
 _NOT_IN_SCRIPTS = ("user executing the script can't", "ACL failure in script")
 
-_MOST_CONNECTIONS = 2_048  # more than wait at a time: one for each partition, and calls that are answered at once
+_MOST_CONNECTIONS = 2_048  # more than are ever in use: one for each partition, and those for calls answered at once
 _ENCRYPTED: dict[str, Any] = {"ssl_cert_reqs": "required", "ssl_check_hostname": True}
 
 Word = str | bytes | int
@@ -42,7 +42,7 @@ Answers = list[Any]  # one answer for each command: bytes, numbers, None, lists,
 class Asked(NamedTuple):
     """Commands on their way to a server."""
 
-    sending: asyncio.Task[Answers]  # together with those of other calls
+    sending: asyncio.Task[Answers]  # sends this call's commands together with those of others
     ours: slice
 
     async def all(self) -> Answers:
@@ -51,8 +51,8 @@ class Asked(NamedTuple):
 
 
 class RedisLink:
-    """The connections to one server. Each checks first that the server is suitable. Calls of one turn of the event loop
-    are sent together, and a call that waits at the server has a connection of its own."""
+    """The connections to one server. Each checks first that the server is suitable. Calls made in one turn of the event
+    loop are sent together. A call that waits at the server has its own connection."""
 
     def __init__(self, server: Server, login: Login, *, encrypted: bool) -> None:
         self.server = server
@@ -65,7 +65,7 @@ class RedisLink:
             port=server.port,
             username=login.user,
             password=login.password,
-            # The answers of Lua and of streams look different with version 3.
+            # Protocol version 3 changes the form of the answers of Lua and of streams.
             protocol=2,
             socket_timeout=None,
             socket_connect_timeout=None,
@@ -76,9 +76,10 @@ class RedisLink:
         self._sending: asyncio.Task[Answers] | None = None  # ... by this task
 
     def send(self, commands: Sequence[Words], patience: float) -> Asked:
-        """Send commands consecutively, to be answered after at most about ``patience`` seconds.
+        """Send commands in order. The server has about ``patience`` seconds to answer.
 
-        Their answers raise CarrierError and CarrierRefusedError; a server's error for a single command is an answer.
+        Waiting for the answers may raise CarrierError or CarrierRefusedError; a server's error for a single command is
+        an answer.
         """
         first = len(self._words)
         self._words += commands
@@ -135,7 +136,7 @@ async def _exchange(connection: AbstractConnection, commands: Sequence[Words]) -
                 answers.append(await connection.read_response())
             except ResponseError as error:
                 answers.append(_classed(error))
-    except BaseException:  # an answer may still arrive: the next call must not take it for its own
+    except BaseException:  # a late answer may still arrive, and the next call must not take it for its own
         await _disconnect(connection)
         raise
     return answers
@@ -154,7 +155,7 @@ async def _disconnect(connection: AbstractConnection) -> None:
 
 
 def check_server(info: bytes, server: Server) -> bool:
-    """Return True if a server is part of a cluster, by its answer to INFO.
+    """Return True if a server's answer to INFO shows that it is part of a cluster.
 
     Raises CarrierRefusedError if it is unsuitable.
     """

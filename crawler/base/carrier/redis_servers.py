@@ -1,4 +1,4 @@
-"""Finds the server of each key, single or in a cluster, and routes commands to it."""
+"""Finds the server of each key, whether single or in a cluster, and routes commands to that server."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from crawler.base.carrier.redis_link import PATIENCE, Answers, Asked, RedisLink,
 from crawler.base.carrier.verbs import CarrierError, CarrierRefusedError
 
 SLOTS = 16_384
-_MOST_TURNS = 10  # limit on redirections and repetitions of a command
-_PAUSE = 0.05  # seconds, while a slot is being moved
-_HURRY = 0.4  # share of our patience for one server, if another can be asked
+_MOST_TURNS = 10  # maximum number of redirections and retries of a command
+_PAUSE = 0.05  # seconds between retries while a slot is being moved
+_HURRY = 0.4  # share of the time limit that one server gets, if another one can be asked
 
 
 class Command(NamedTuple):
@@ -60,7 +60,8 @@ class RedisServers:
     async def ask(self, commands: Sequence[Command]) -> Answers:
         """Return the answer to each command.
 
-        Raises CarrierError and CarrierRefusedError, also if one answer is an error; others may have been executed then.
+        Raises CarrierError and CarrierRefusedError, even if only one answer is an error; other commands may then have
+        been executed.
         """
         try:
             async with asyncio.timeout(self.patience):
@@ -70,7 +71,7 @@ class RedisServers:
             raise CarrierError(f"{self.text} did not answer within {self.patience:g} seconds") from error
 
     async def learn(self) -> None:
-        """Find out whether they are a cluster, and which server has which slots, unless that is known.
+        """Find out whether the servers are a cluster, and which server has which slots, unless this is already known.
 
         Raises CarrierError and CarrierRefusedError.
         """
@@ -195,7 +196,7 @@ class RedisServers:
             if self._slots:
                 self._asked = dict.fromkeys([*self._named, *self._slots.values()])
                 return
-            refusal = CarrierError(f"{server} is part of a cluster without slots")
+            refusal = CarrierError(f"{server} is part of a cluster that has assigned no slots")
         assert refusal is not None
         raise refusal
 

@@ -1,17 +1,17 @@
 """Child processes that handle untrusted pages or run user code. All of them are started here.
 
-The resources that a page needs are not bounded by its size, and its parser may hang or crash. Pages are therefore read
-in a child with limits on memory and CPU time. A child that dies is an expected outcome: it costs one page, and the next
+A page's size does not bound the resources that it needs, and its parser may hang or crash. Pages are therefore read in
+a child with limits on memory and CPU time. A child that dies is an expected outcome: it costs one page, and the next
 page gets another child.
 
     frames     requests and answers as bytes
     child      the code in the processes: a parent that forks, and the children that it forks
-    forker     the crawler's end: starts the parent, gets children from it, learns how they died
+    forker     the crawler's end: starts the parent, gets children from it, learns how they ended
     fair_line  the order of waiting requests of many hosts
     lane       requests in line for some children, and the consequences of a child's death
 
-A program for them is a function named ``module:function``. It is called once, in the parent, with text arguments, and
-returns the function that handles a request (``child.Read``).
+The program of these processes is a function named ``module:function``. It is called once, in the parent, with text
+arguments, and returns the function that handles a request (``child.Read``).
 """
 
 import os

@@ -1,15 +1,15 @@
 """The code in the processes: a parent that forks, and the children that it forks.
 
-The *parent* is a fresh interpreter with one thread, so it may fork: a new child costs milliseconds, not the tenth of a
-second of an interpreter, or the second of a library. The crawler sends it orders over a socket:
+The *parent* is a fresh interpreter with one thread, so it may fork. A new child takes milliseconds, whereas starting an
+interpreter takes a tenth of a second, and importing a library a second. The crawler sends it orders over a socket:
 
     order    number of a child (4), bytes of memory that it may use (8; 0: unlimited); with the socket for a new child,
              or without one: kill that child and all its descendants
     reply    how the killed child ended: its exit code, or the negative number of a signal (4)
 
-Killing a child that has already ended has no effect; it stays a zombie until then. The crawler therefore sends the
-order once the child's socket has closed. All processes end with the crawler, however it ends: their sockets close, and
-the kernel notifies them.
+A child that has ended stays a zombie until it is killed, which then has no other effect. The crawler therefore sends
+the order once the child's socket has closed. All processes end with the crawler, however it ends: their sockets close,
+and the kernel notifies them.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from crawler.base.processes.frames import REQUEST, Report, answer
 ORDER = struct.Struct("<IQ")
 ENDED = struct.Struct("<i")
 PID = struct.Struct("<I")
-KILLED = -int(signal.SIGKILL)  # sent by another program, or ordered: none of our limits uses this signal
+KILLED = -int(signal.SIGKILL)  # sent by another program or on the crawler's order: none of our limits uses this signal
 LAST_BYTES = 2 * 2**20  # a child ends after a larger body, as its heap may not shrink again
 
 # Takes the request, the body, and a function that sends a part of the answer; returns the rest of the answer.
@@ -43,8 +43,8 @@ _IGNORED = (
     signal.SIGTERM,
     signal.SIGHUP,
     signal.SIGQUIT,
-    signal.SIGTTOU,  # for output of user code: a terminal may stop background processes that write
-)  # signals sent to the whole group; the crawler decides
+    signal.SIGTTOU,  # for the output of user code: a terminal may stop background processes that write
+)  # signals sent to the whole group: the crawler decides how to react
 _M_TRIM_THRESHOLD = -1
 _M_MMAP_THRESHOLD = -3
 _KEPT_BYTES = 16 * 2**20
@@ -73,7 +73,7 @@ def parent(control_fd: int, nice: int, program: str, *arguments: str) -> None:
             if not descriptors:
                 control.sendall(ENDED.pack(_end(pids.pop(child, None))))
                 continue
-            with contextlib.suppress(OSError):  # too many processes: the socket closes at once
+            with contextlib.suppress(OSError):  # there are too many processes: the socket closes at once
                 pids[child] = os.fork()
                 if pids[child] == 0:
                     control.close()
@@ -91,7 +91,7 @@ def _end(pid: int | None) -> int:
     if pid is None:
         return KILLED
     os.kill(pid, signal.SIGKILL)
-    with contextlib.suppress(ProcessLookupError):  # it has left its group
+    with contextlib.suppress(ProcessLookupError):  # the child has left its group
         os.killpg(pid, signal.SIGKILL)
     return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
 
@@ -104,7 +104,8 @@ def _run_child(descriptor: int, memory: int, parent_pid: int, read: Read) -> Non
         end_with_parent()
         with contextlib.suppress(AttributeError):
             libc = ctypes.CDLL(None)
-            # Keep freed memory for the next tree: requesting it from the kernel again would cost as much as the tree.
+            # Keep freed memory for the next parse tree: requesting it from the kernel again would cost as much as
+            # building the tree.
             libc.mallopt(_M_MMAP_THRESHOLD, _KEPT_BYTES)
             libc.mallopt(_M_TRIM_THRESHOLD, _KEPT_BYTES)
         if os.getppid() == parent_pid:
@@ -122,7 +123,7 @@ def _run_child(descriptor: int, memory: int, parent_pid: int, read: Read) -> Non
 def _limit_memory(memory: int) -> None:
     """Limit this process to that many bytes of memory.
 
-    If the machine runs out of memory, the kernel kills it first.
+    If the machine runs out of memory, the kernel kills this process before others.
     """
     if memory:
         resource.setrlimit(resource.RLIMIT_DATA, (memory, memory))

@@ -1,8 +1,8 @@
-"""A line in which expensive pages of one host do not delay other hosts: the host that has cost least is served next.
+"""A queue in which expensive pages of one host do not delay other hosts: the host that has cost least is served next.
 
 This is fair queueing. Each host has a virtual time that advances with the cost of its pages. A host that becomes active
-again starts at the time of the page that was served last, so that it neither waits for the past of others nor has saved
-up a share.
+again starts at the virtual time of the page served last, so that it neither waits because of others' past use nor
+gains from its own idle time.
 
 The cost of a host's pages is known once the first of them is done. Until then the host is a *newcomer*, and all
 newcomers share one virtual time, as if they were one host. Sending each expensive page from a different host therefore
@@ -19,12 +19,12 @@ from typing import Generic, TypeVar
 
 T = TypeVar("T")
 
-HOSTS_MOST = 8_192  # limit of known hosts; the one with the oldest last page becomes a newcomer again
+HOSTS_MOST = 8_192  # maximum number of known hosts; the one longest without a page becomes a newcomer again
 NEWCOMERS_OUT = 3  # pages of newcomers that may be in progress at once
 
 
 class _Account(Generic[T]):
-    """The waiting items of one host, or of all newcomers, and the virtual time of the first."""
+    """The waiting items of one host, or of all newcomers, and the virtual time of the first item."""
 
     __slots__ = ("time", "waiting")
 
@@ -41,7 +41,7 @@ class FairLine(Generic[T]):
         self._newcomers = _Account[T]()
         self._known: OrderedDict[str, _Account[T]] = OrderedDict()  # the most recently used last
         self._out: Counter[str] = Counter()  # pages of newcomers that were taken and are not done
-        self._heap: list[tuple[float, int, _Account[T]]] = []  # accounts with items to take; the times may be too low
+        self._heap: list[tuple[float, int, _Account[T]]] = []  # accounts with items to take; times may be too low
         self._numbers = count()
         self._now = 0.0  # virtual time of the item taken last
 
@@ -50,7 +50,7 @@ class FairLine(Generic[T]):
             yield from (item for _, item, _ in account.waiting)
 
     def put(self, host: str, item: T, cost: float) -> None:
-        """Add an item with its expected cost. ``charge`` later adds the excess over it."""
+        """Add an item with its expected cost. ``charge`` later adds the cost in excess of that."""
         account = self._known.get(host, self._newcomers)
         account.waiting.append((host, item, cost))
         if len(account.waiting) == 1:
@@ -111,7 +111,7 @@ class FairLine(Generic[T]):
             time, _, account = self._heap[0]
             if time == account.time:
                 return account
-            heappop(self._heap)  # it was charged more in the meantime
+            heappop(self._heap)  # the account was charged more in the meantime
             self._line_up(account)
         return None
 

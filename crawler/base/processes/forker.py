@@ -21,7 +21,7 @@ from crawler.base.processes.frames import REQUEST, Answers, Report, WireError
 
 log = logging.getLogger("crawler")
 
-Bytes = bytes | mmap  # in memory or in a file
+Bytes = bytes | mmap  # a body, in memory or in a file
 Take = Callable[[Report, bool, bytes], None]
 
 _READ_BYTES = 64 * 1024
@@ -30,10 +30,10 @@ _STDERR = 2
 
 
 class Forker:
-    """The parent of all processes of one program. It is started with the first of them."""
+    """The parent of all processes of one program. It starts when the first of them is requested."""
 
     def __init__(self, *program: str, nice: int = 0, silent: bool = True) -> None:
-        """``program`` is its name and arguments.
+        """``program`` is the name and the arguments of the program.
 
         The output of the processes is discarded (``silent``) or goes to standard error. ``nice`` lowers their priority
         relative to the crawler.
@@ -46,7 +46,7 @@ class Forker:
         self._numbers = count()
         self._children = dict[int, Child]()  # running children
         self._ending = deque[Child | None]()  # children to be killed; None if the result is not needed
-        self.starts = True  # no child is ready yet
+        self.starts = True  # True while no child is ready yet
 
     def begin(self, child: Child, memory: int) -> tuple[int, socket.socket]:
         """Start a child; returns its number and its socket. Raises OSError."""
@@ -76,7 +76,7 @@ class Forker:
                 self._control.send(ORDER.pack(number, 0))
 
     def close(self) -> None:
-        """Kill all processes and their descendants now, without reports."""
+        """Kill all processes and their descendants now, without calling ``ended``."""
         for child in self._children.values():
             child.close()
         self._children.clear()
@@ -192,7 +192,7 @@ class Child:
             unsent.appendleft(part)
             loop.add_writer(self._channel, self._write)
             return
-        except OSError:  # it has died: its answers are read first
+        except OSError:  # the process has died: its answers are read first
             unsent.clear()
         loop.remove_writer(self._channel)
 
@@ -238,5 +238,5 @@ class Child:
 
 
 def _kill(group: int) -> None:
-    with contextlib.suppress(ProcessLookupError):  # all of them have ended
+    with contextlib.suppress(ProcessLookupError):  # all processes have ended
         os.killpg(group, signal.SIGKILL)

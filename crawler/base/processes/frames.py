@@ -3,8 +3,8 @@
     request    CPU seconds (8; 0: unlimited), length of the question (4), of the body (8); then these two
     answer     kind (1), whether the child ends after it (1), length of the payload (8); then the payload
 
-The child has read an untrusted page, so the crawler trusts its answers no more than that page: they contain data in
-JSON or MessagePack, whose types are checked, and never code.
+The child has read an untrusted page, so the crawler trusts the child's answers no more than the page. Answers contain
+data in JSON or MessagePack, whose types are checked, and never code.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class Report(IntEnum):
     PART = 1  # a part of the answer; more follows
     DONE = 2  # the rest of the answer
     MEMORY = 3  # the memory limit was reached
-    RAISED = 4  # an exception: its text, a line feed, its traceback
+    RAISED = 4  # an exception was raised: its text, a line feed, its traceback
 
 
 class WireError(ValueError):

@@ -1,8 +1,8 @@
 """Requests that wait for a pool of processes, and the consequences of a process's death.
 
 The host that has cost least is next, so that expensive pages of many hosts do not delay an innocent one. A process gets
-one request at a time, or a few ahead, so that it does not wait for the event loop between two. If it dies, it was
-reading the first of these: that one has failed, and the others are sent to the next process as if they were new.
+one request at a time, or a few ahead so that it need not wait for the event loop between two. If a process dies, it was
+reading its first request: that one has failed, and the others are sent to the next process as if they were new.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ from crawler.base.processes.frames import Report, WireError
 
 T = TypeVar("T")
 
-AHEAD_BYTES = 256 * 1024  # limit on the bytes of requests sent ahead to a process
+AHEAD_BYTES = 256 * 1024  # maximum bytes of the requests sent ahead to a process
 PATIENCE = 60.0  # seconds; a process that takes longer for a page is considered hung
 KILLS_MOST = 2  # retries of a page whose process was killed from outside, or did not answer
 STARTS_IN_VAIN = 8  # processes in a row that ended before they were ready, after which waiting requests fail
-STARTS_AT_ONCE = 3  # of these, starts without a pause; then the pause is a second, doubling with each further start ...
-START_AGAIN = 60.0  # ... up to this many seconds: memory or processes may be scarce
+STARTS_AT_ONCE = 3  # that many start without a pause; then the pause is a second, doubled with each start ...
+START_AGAIN = 60.0  # ... up to this many seconds, as memory or processes may be scarce
 
 
 class Why(Enum):
     """The reason why a request has no answer."""
 
-    NEEDS_MEMORY = auto()  # it exceeded its memory, or crashed, possibly because of that
+    NEEDS_MEMORY = auto()  # the process exceeded its memory limit, or crashed, possibly because of that
     NEEDS_TIME = auto()
     RAISED = auto()
     KILLED = auto()
@@ -46,7 +46,7 @@ class Why(Enum):
 class Failed(Struct, frozen=True):
     """A request has no answer.
 
-    ``reason`` is the limit that it exceeds, the exception, which has a ``traceback``, or what happened to the process.
+    ``reason`` is the limit that it exceeds, the exception (with its ``traceback``), or the fate of the process.
     """
 
     why: Why
@@ -60,14 +60,14 @@ class Failed(Struct, frozen=True):
         return next((line for line in lines if line.startswith("  File ")), self.traceback)
 
     def text(self, needs: str) -> str:
-        """Return the reason, after ``needs`` if the request exceeds its limits."""
+        """Return the reason, preceded by ``needs`` if the request exceeds its limits."""
         return f"{needs} {self.reason}" if self.why in (Why.NEEDS_MEMORY, Why.NEEDS_TIME) else self.reason
 
 
 class Request(Struct, eq=False):
-    """A request of a host: its question, its body, and its limit of CPU seconds (0: unlimited).
+    """A request for a page of a host: the question, the body, and the limit of CPU seconds (0: unlimited).
 
-    ``usual`` is its typical cost in seconds. ``begun``, if set, is resolved when a process starts reading it.
+    ``usual`` is the request's typical cost in seconds. ``begun``, if set, is resolved when a process starts reading it.
     """
 
     host: str
@@ -79,7 +79,7 @@ class Request(Struct, eq=False):
     found: asyncio.Future[list[bytes] | Failed] = field(
         default_factory=lambda: asyncio.get_running_loop().create_future()
     )
-    parts: list[bytes] = field(default_factory=list)  # of the answer
+    parts: list[bytes] = field(default_factory=list)  # the parts of the answer
     kills: int = 0
 
 
@@ -103,7 +103,7 @@ class _Process:
         self.child = Child(forker, memory, partial(take, self), partial(ended, self))
         self.state = _State.STOPPED
         self.sent = deque[Request]()
-        self.since = 0.0  # time at which it started the first of them
+        self.since = 0.0  # time at which the process started the first of them
         self.watch: asyncio.TimerHandle | None = None
 
     def is_idle(self) -> bool:
@@ -114,7 +114,7 @@ class _Process:
         return self.state is _State.READY and len(self.sent) <= ahead and size < AHEAD_BYTES
 
     def begin(self, patience: float, lose: Callable[[_Process], None]) -> None:
-        """Start the time limit of its first request, if there is one."""
+        """Start the time limit of the process's first request, if there is one."""
         loop = asyncio.get_running_loop()
         self.stop_watch()
         self.since = loop.time()
@@ -156,7 +156,7 @@ class Lane:
         self._patience = patience
         self._kills_most = kills_most
         self._line = FairLine[Request](max(NEWCOMERS_OUT, processes))
-        self._again = deque[Request]()  # requests sent to a process that has ended
+        self._again = deque[Request]()  # requests to send again, because their process has ended
         self._processes = [_Process(forker, memory, self._take, self._ended) for _ in range(processes)]
         self._in_vain = 0  # failed starts in a row
         self._start_at = 0.0  # earliest time of the next start
@@ -164,7 +164,7 @@ class Lane:
         self._fault = ""  # error of the last failed start
 
     async def ask(self, request: Request, decode: Callable[[list[bytes]], T]) -> T | Failed:
-        """Send a request and return ``decode`` of the parts of its answer."""
+        """Send a request, and return the result of ``decode`` for the parts of its answer."""
         self.put(request)
         return await self.answer(request, decode)
 
@@ -174,7 +174,7 @@ class Lane:
         self._hand_out()
 
     async def answer(self, request: Request, decode: Callable[[list[bytes]], T]) -> T | Failed:
-        """Wait for the answer to a request, and return ``decode`` of its parts."""
+        """Wait for the answer to a request, and return the result of ``decode`` for its parts."""
         found = await request.found
         try:
             return found if isinstance(found, Failed) else decode(found)
@@ -229,7 +229,7 @@ class Lane:
         return idle or next((process for process in self._processes if process.has_room(self._ahead)), None)
 
     def _start(self) -> _Process | None:
-        """Start a process, one at a time. If that fails, the requests wait, at most half a minute."""
+        """Start a process, one at a time. If that fails, the requests wait for at most half a minute."""
         stopped = [process for process in self._processes if process.state is _State.STOPPED]
         if not stopped or any(process.state is _State.STARTING for process in self._processes):
             return None
@@ -300,7 +300,7 @@ class Lane:
         self._tell(request, cost, found)
 
     def _ended(self, process: _Process, code: int) -> None:
-        """Handle the end of a process: by itself, by a limit, or by a crash.
+        """Handle the end of a process that ended by itself, reached a limit or crashed.
 
         A request is to blame only if the process was ready and had not announced its end.
         """
@@ -324,7 +324,7 @@ class Lane:
         if code in (0, KILLED):
             return Failed(Why.KILLED, "its process was killed, or gave no answer")
         how = signal.Signals(-code).name if code < 0 else f"exit code {code}"
-        return Failed(Why.NEEDS_MEMORY, f"{self._limit}, or met a fault ({how})" if self._memory else how)
+        return Failed(Why.NEEDS_MEMORY, f"{self._limit}, or crashed ({how})" if self._memory else how)
 
     @property
     def _limit(self) -> str:

@@ -1,8 +1,8 @@
 """Windows of time in which hosts may be requested, as in ``22:00-06:00`` or ``Sat-Sun 00:00-24:00``.
 
-A window follows the wall clock of a time zone or of this machine. One whose end is before its start continues after
-midnight, and belongs to the day on which it starts. When clocks are set forward or back, a window may be an hour
-shorter or longer: only the displayed time counts.
+A window follows the wall clock of a time zone or of this machine. A window whose end is before its start continues
+after midnight, and belongs to the day on which it starts. When clocks are set forward or back, a window may be an hour
+shorter or longer, because only the displayed time counts.
 
 Pure: the time is an argument, in seconds since 1970.
 """
@@ -31,7 +31,7 @@ class HoursError(ValueError):
 
 
 class _Window(Struct, frozen=True):
-    days: frozenset[int]  # weekdays on which it starts
+    days: frozenset[int]  # weekdays on which the window starts
     start: int  # minutes after midnight
     end: int
 
@@ -60,7 +60,7 @@ def _days(first: str | None, last: str | None) -> frozenset[int]:
 
 
 def zone_of(name: str | None) -> tzinfo | None:
-    """Return the time zone; None means that of this machine. Raises HoursError."""
+    """Return the time zone; None stands for this machine's time zone. Raises HoursError."""
     if name is None:
         return None
     # The import loads the configuration of Python's build, so it is done only if a zone is named.
@@ -135,7 +135,7 @@ def _fault(read: Callable[[str], object], text: str) -> str | None:
     return None
 
 
-# Each returns the error of a text in the settings, or None.
+# Each function returns what is wrong with a text in the settings, or None.
 fault_of_window = partial(_fault, _window)
 fault_of_zone = partial(_fault, zone_of)
 fault_of_time = partial(_fault, parse_time)

@@ -1,6 +1,6 @@
-"""Checks of the settings for outgoing requests: proxies, headers and logins of named sites, secrets by reference.
+"""Checks the settings for outgoing requests: proxies, headers and logins of named sites, and references to secrets.
 
-Each function returns a short error, never with the value, which may be a password.
+Each function returns a short error without the value, which may be a password.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ DIRECT = "direct"
 
 _NAME = r"[!#$%&'*+.^_`|~0-9A-Za-z-]+"
 _VARIABLE = r"[A-Za-z_][A-Za-z0-9_]*"
-# Headers that the crawler writes itself, or by which rules in robots.txt address it.
+# Headers that the crawler writes itself, or that identify it to rules in robots.txt.
 _OWN_HEADERS = frozenset(
     (
         "accept-encoding",
@@ -52,7 +52,7 @@ def fault_of_proxy(text: str) -> str | None:
     if separator and scheme not in PROXY_SCHEMES:
         return f'must be "direct" or the URL of a proxy: {", ".join(PROXY_SCHEMES)}'
     if "@" in (rest if separator else text):
-        return "must not contain a login: refer to it, with fetch.proxy_login"
+        return "must not contain a login: use fetch.proxy_login to refer to it"
     return None
 
 
@@ -81,7 +81,7 @@ _SECRET_HEADERS = frozenset(("authorization", "cookie"))
 
 
 def is_secret(line: str) -> bool:
-    """Return True if a header may reveal a secret, as far as the settings show."""
+    """Return True if the settings indicate that a header may reveal a secret."""
     name, _, value = line.partition(":")
     return name.lower() in _SECRET_HEADERS or secret_reference(value.strip()) is not None
 

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from crawler.base.figures import counted
 from crawler.base.settings.parts import TABLES, Settings, SiteTable
 
-_SHOWN = 60  # most characters of a value that are shown
+_SHOWN = 60  # maximum number of characters shown of a value
 
 # Keys of each table that can change while a crawl runs; None means all of them.
 LIVE: dict[str, frozenset[str] | None] = {
@@ -25,7 +25,7 @@ LIVE: dict[str, frozenset[str] | None] = {
     "browser": frozenset(("when", "third_parties", "post")),
     "site": None,
 }
-# Keys of these tables that need a restart; all their others can change.
+# Keys of these tables that need a restart; all other keys of these tables can change.
 _FIXED: dict[str, frozenset[str]] = {
     "politeness": frozenset(("host_key", "retry_retired")),
     "budget": frozenset(("domain_pages",)),
@@ -35,7 +35,7 @@ _FIXED: dict[str, frozenset[str]] = {
 
 
 class Change(Struct, frozen=True):
-    """A changed setting, by table and key, with its values as text, without secrets."""
+    """A changed setting: its table and key, and its old and new values as text without secrets."""
 
     setting: str
     before: str
@@ -47,7 +47,8 @@ class Change(Struct, frozen=True):
 
 
 class Merged(Struct, frozen=True):
-    """``settings`` with the new values that can be applied at once (``changed``). The others need a ``restart``."""
+    """``settings`` contains the new values that can be applied at once (``changed``). Other changes need a
+    ``restart``."""
 
     settings: Settings
     changed: tuple[Change, ...]
@@ -93,7 +94,7 @@ def _changes(table: str, key: str, before: Any, after: Any) -> list[Change]:
 
 
 def _sites(before: tuple[SiteTable, ...], after: tuple[SiteTable, ...]) -> list[Change]:
-    """Return a change that names only the hosts of changed tables, because headers may be secrets."""
+    """Return a change that shows only which hosts the changed tables match, because headers may be secrets."""
     differ = dict.fromkeys(site.match for site in (*before, *after) if (site in before) != (site in after))
     matches = ", ".join(differ) or "their order"
     text = matches if len(matches) <= _SHOWN else f"{matches[:_SHOWN]}..."

@@ -1,4 +1,4 @@
-"""Converts the tables of a TOML file to ``Settings``: every key is known, every value has its type and is in range.
+"""Converts the tables of a TOML file to ``Settings``, and checks that each key is known and each value is valid.
 
 The caller reads the file: ``settings_from`` takes the output of ``tomllib``. It raises ``SettingsError`` with one line
 that names the key, and the nearest known key if it was misspelt.
@@ -47,7 +47,7 @@ class SettingsError(UserFault, ValueError):
 
 
 class Source:
-    """The origin of settings for messages: one text for all of them, unless a subclass is more precise."""
+    """The origin of settings, for messages: one text for all settings, unless a subclass is more precise."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -63,7 +63,7 @@ class Source:
 # Larger values are considered typos.
 _MOST_WHOLE = 2**53
 _MOST_SECONDS = 1e9
-# (table, smaller key, larger key, the key that may be out of order while it has its default)
+# (table, key of the smaller value, key of the larger one, key whose default may break the order)
 _ORDERED: tuple[tuple[str, str, str, str | None], ...] = (
     ("recrawl", "min_interval", "max_interval", None),
     ("recrawl", "mean_interval", "max_interval", "mean_interval"),
@@ -104,7 +104,7 @@ def check_tables(tables: Mapping[str, Any], source: str | Source) -> None:
 
 
 def one_table_each(tables: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """Return checked tables, with each list of TOML tables moved to a key of one table."""
+    """Check the tables and return them, with each list of TOML tables moved to a key of a single table."""
     return {
         table: {LISTED[table]: values} if table in LISTED and isinstance(values, list) else dict(values)
         for table, values in tables.items()
@@ -113,7 +113,8 @@ def one_table_each(tables: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
 
 @functools.cache
 def _hints(kind: Callable[..., object]) -> Mapping[str, Any]:
-    """Return the type of each key of a table. This takes a millisecond, and a file may have many tables of a kind."""
+    """Return the type of each key of a table. Cached, because this takes a millisecond, and a file may have many tables
+    of a kind."""
     return {name.rstrip("_"): hint for name, hint in typing.get_type_hints(kind, include_extras=True).items()}
 
 
@@ -143,7 +144,7 @@ def settings_from(tables: Tables, source: str | Source = "configuration") -> Set
 
 
 def _with_warc(settings: Settings) -> Settings:
-    """Add ``warc`` to the outputs if a WACZ is requested, which is made from it."""
+    """Add ``warc`` to the outputs if a WACZ is requested, because the WACZ is made from the WARC files."""
     keep = settings.output.keep
     if "wacz" not in keep or "warc" in keep:
         return settings
@@ -218,7 +219,7 @@ def _single(name: str, value: Any, kind: Any, marks: tuple[Any, ...], must: str 
         with contextlib.suppress(ValueError):
             value = quantity.read(value)
     if kind is float and isinstance(value, int) and not isinstance(value, bool):
-        # This is beyond any bound, but can still be represented as a float.
+        # Replace huge integers by one that a float can represent, and that is still beyond every bound.
         value = float(max(-(2**1000), min(value, 2**1000)))
     if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
         words = {int: "a whole number", float: "a number", bool: "true or false", str: "a string"}
@@ -260,7 +261,7 @@ def _listed(table: str, stated: Mapping[str, Any], source: Source) -> tuple[Prio
     each, known, tables = "site" if table == SITE else "rule", LISTED[table], stated.get(LISTED[table], ())
     odd = sorted(set(stated) - {known})
     if odd or not isinstance(tables, (list, tuple)):
-        inside = [key for key in odd if isinstance(stated[key], dict)]  # [site.x], which has a separate line
+        inside = [key for key in odd if isinstance(stated[key], dict)]  # for [site.x], there is a separate line
         raise SettingsError(f"{source.at(table, *inside[:1])}: write a separate [[{table}]] for each {each}")
     make = _site if table == SITE else _rule
     return tuple(make(number, one, source) for number, one in enumerate(tables))
@@ -355,7 +356,7 @@ def _check_together(settings: Settings, asked_for: Mapping[str, Any], source: So
     if settings.seen.kind == "exact" and settings.seen.hash != "blake2b":
         raise SettingsError(
             f"{source.at('seen', 'hash')}: seen.kind exact promises that no URL is mistaken for another, but the hash "
-            f"{settings.seen.hash} cannot: remove one"
+            f"{settings.seen.hash} cannot promise that: remove one"
         )
     if settings.traps.near_duplicates and settings.traps.duplicates == "off":
         raise SettingsError(

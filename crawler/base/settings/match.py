@@ -6,8 +6,8 @@
     https://example.org         an origin: scheme, host and port; also https://*.example.org
     /news/*                     anything else is a pattern of URLs, as in [scope]
 
-Politeness, budgets and robots.txt identify hosts by name and port, without the scheme. For them an origin is its name
-and port.
+Politeness, budgets and robots.txt identify hosts by name and port, without the scheme. For them, an origin counts as
+its name and port.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def host_match(text: str) -> HostMatch | None:
 
 
 def fault_of_match(text: str) -> str | None:
-    """Return the error of a match that was meant to be a host; None if it is valid, or may be a pattern."""
+    """Return what is wrong with a match that was meant to be a host; None if it is valid, or may be a pattern."""
     small = text.lower()
     if small != text and re.fullmatch(_FORM, small) is not None:
         return f"must be in lower case: {small}"

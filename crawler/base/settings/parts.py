@@ -1,8 +1,8 @@
 """All settings of the program, with their defaults and units.
 
-Each part has its own small frozen class, so that it receives only the settings that it needs. ``Settings`` contains all
-of them: its field names are the tables of the TOML file, theirs are the keys. ``config/default.toml`` lists every key
-with its reason, and a test keeps the two equal.
+Each part of the program has its own small frozen class, so that it receives only the settings that it needs.
+``Settings`` contains all classes: its fields are the tables of the TOML file, and their fields are the keys.
+``config/default.toml`` lists every key with its reason, and a test keeps the two equal.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ SEEN_KINDS = ("scalable", "bloom", "counting", "cuckoo", "exact", "digest", "bit
 LEDGER_KINDS = ("scalable", "bloom", "bitmap")  # kinds with false positives that cannot forget
 LINK_KINDS = ("iframe", "frame", "refresh", "canonical", "next", "alternate")  # in addition to a and area
 EMBEDDED = ("off", "scope", "any")
-HOPS_MOST = 2  # hops off the site, stored in two bits ...
+HOPS_MOST = 2  # maximum hops off the site, stored in two bits ...
 LEAF = 3  # ... whose last value marks URLs that are fetched without following their links
 DUPLICATES = ("record", "skip-links", "off")
 RECRAWL_POLICIES = ("freshness", "adaptive")
@@ -65,7 +65,7 @@ OUTPUT_FIELDS = (  # fields that a record may omit
 )
 HEADERS_MOST = 32  # headers of a response in a record
 CLASSES = 8  # priority classes: 0, which goes first, to 7
-PARTITIONS_MOST = 1_024  # limit of the carrier's names
+PARTITIONS_MOST = 1_024  # the carrier has names for this many partitions
 PURPOSES = ("search", "ai-input", "ai-train", "tdm", "archive")
 UNSTATED = ("allow", "refuse")
 PATIENCE = ("usual", "short", "endless")
@@ -82,7 +82,7 @@ Byte = Annotated[int, Meta(le=255)]  # stored in one byte
 Tries = Annotated[int, Meta(gt=0, le=255)]  # counted in one byte
 Depth = Annotated[int, Meta(le=2**32 - 2)]  # stored in four bytes; links one level deeper are examined
 Class = Annotated[int, Meta(le=CLASSES - 1)]
-Slots = Annotated[int, Meta(gt=0, le=2**16)]  # as many as a machine has ports
+Slots = Annotated[int, Meta(gt=0, le=2**16)]  # the number of ports of a machine
 Partitions = Annotated[int, Meta(gt=0, le=PARTITIONS_MOST)]
 Seconds = Annotated[float, SECONDS, Meta(gt=0)]
 Wait = Annotated[float, SECONDS]  # may be 0
@@ -102,21 +102,21 @@ class CrawlSettings(Struct, frozen=True):
     """Settings of the whole crawl."""
 
     concurrency: Slots = 64  # URLs in flight
-    max_pages: Count | None = None  # `fetched` URLs in this job
-    max_depth: Depth | None = None  # hops from a seed
-    max_time: Seconds | None = None  # seconds of this run
+    max_pages: Count | None = None  # limit on the `fetched` URLs of the job
+    max_depth: Depth | None = None  # limit on the hops from a seed
+    max_time: Seconds | None = None  # limit on the seconds of a run
     fail_on_limit: bool = False  # exit with code 3 when max_pages or max_time ends the run
     scope: Annotated[str, SCOPES] = "host"
-    hops_outside: Annotated[int, Meta(le=HOPS_MOST)] = 0  # consecutive links off the scope that are followed
+    hops_outside: Annotated[int, Meta(le=HOPS_MOST)] = 0  # consecutive links outside the scope to follow
     order: Annotated[str, ORDERS] = "breadth"
     known: tuple[str, ...] = ()  # files and jobs with older seen-sets, whose URLs are not admitted
-    store: str | None = None  # the bucket or shared directory that the crawl is kept in
+    store: str | None = None  # the bucket or shared directory in which the crawl is stored
 
 
 class ScopeSettings(Struct, frozen=True):
     """Patterns that narrow the scope; ``crawler.url.scope.patterns`` describes their syntax."""
 
-    include: tuple[str, ...] = ()  # if there are any, a link must match one
+    include: tuple[str, ...] = ()  # if there are any patterns, a link must match one
     exclude: tuple[str, ...] = ()  # links that match one are left out
 
 
@@ -145,12 +145,12 @@ class PolitenessSettings(Struct, frozen=True):
     per_host: Slots = 1  # lease slots per host
     host_key: Annotated[str, HOST_KEYS] = "host"  # scope of a shared gap and lease slots
     rate: Rate | None = None  # requests per second, all hosts together
-    hours: Windows = ()  # windows of time in which hosts may be requested; none: always
-    time_zone: Zone | None = None  # of `hours`; None: that of this machine
-    max_crawl_delay: Wait = 60.0  # seconds; a larger Crawl-delay is cut to this
-    # seconds after the first 429 or 503 without a Retry-After, or without a response; doubles
+    hours: Windows = ()  # windows of time in which hosts may be requested; empty: always
+    time_zone: Zone | None = None  # the time zone of `hours`; None: this machine's
+    max_crawl_delay: Wait = 60.0  # seconds; a larger Crawl-delay is reduced to this
+    # seconds to wait after the first failure: a 429 or 503 without Retry-After, or no response; doubles each time
     backoff_first: Annotated[float, SECONDS, Meta(le=3_600)] = 5.0
-    patience: Annotated[str, PATIENCE] = "usual"  # how many chances failing hosts get
+    patience: Annotated[str, PATIENCE] = "usual"  # how many more chances a failing host gets
     retry_retired: bool = False  # give hosts that an earlier run retired another chance
 
 
@@ -162,17 +162,17 @@ class FetchSettings(Struct, frozen=True):
     connect_timeout: Seconds = 10.0  # seconds to connect, including name lookup and TLS
     headers_timeout: Seconds = 30.0  # seconds from the request to the end of the response's headers
     body_timeout: Seconds = 60.0  # seconds for the whole body
-    max_body: Annotated[int, BYTES, Meta(gt=0, le=2**32)] = 16 * 2**20  # bytes after content decoding
-    max_redirects: Byte = 10  # redirects in a row
-    allow_private: bool = False  # loopback and private addresses, but not link-local ones
-    # CIDR; the only way to link-local addresses and cloud metadata
+    max_body: Annotated[int, BYTES, Meta(gt=0, le=2**32)] = 16 * 2**20  # maximum bytes, after content decoding
+    max_redirects: Byte = 10  # maximum redirects in a row
+    allow_private: bool = False  # permit loopback and private addresses, but not link-local ones
+    # networks (CIDR) to permit; link-local addresses and cloud metadata can only be permitted here
     allow_networks: Annotated[tuple[str, ...], fault_of_network] = ()
     allow_ports: tuple[Annotated[int, Meta(le=65_535)], ...] = ()  # blocked ports (as in browsers) that are permitted
-    proxy: Proxy | None = None  # URL, or "direct" for none; None: that of the environment
+    proxy: Proxy | None = None  # URL of the proxy, or "direct" for none; None: the environment's proxy
     proxy_login: Secret | None = None  # reference to user:password: env:NAME or file:PATH
     no_proxy: tuple[str, ...] = ()  # hosts that bypass the proxy, including all below them
     ca_file: str | None = None  # trusted certificates in PEM, in addition to the system's
-    cookies: bool = False  # keep cookies for the run, each for its own host
+    cookies: bool = False  # keep cookies during the run, and send each only to its own host
 
 
 class IdentitySettings(Struct, frozen=True):
@@ -180,23 +180,23 @@ class IdentitySettings(Struct, frozen=True):
 
     key: str | None = None  # file of private keys, created by `crawler identity new`; without it nothing is signed
     agent: Annotated[str, fault_of_origin] | None = None  # origin whose directory lists the keys; None: from the file
-    sign: Annotated[str, SIGN_WHEN] = "challenge"  # sign requests to hosts that ask for it, all, or none
+    sign: Annotated[str, SIGN_WHEN] = "challenge"  # which requests to sign: all, none, or to hosts that ask
 
 
 class RetrySettings(Struct, frozen=True):
     """URLs with transient failures return to their host's queue."""
 
-    tries: Tries = 4  # including the first
-    first_wait: Wait = 5.0  # seconds; each further wait is four times as long
+    tries: Tries = 4  # maximum tries, including the first
+    first_wait: Wait = 5.0  # seconds before the second try; each further wait is four times as long
     max_wait: Wait = 600.0  # seconds
 
 
 class BudgetSettings(Struct, frozen=True):
-    """The most that is fetched from one host or domain; further URLs become `excluded` records."""
+    """Limits on what is fetched from one host or domain; further URLs become `excluded` records."""
 
-    host_pages: Count | None = None  # responses
-    host_bytes: Bytes | None = None  # bytes of bodies
-    domain_pages: Count | None = None  # responses of all hosts of a registrable domain together
+    host_pages: Count | None = None  # maximum responses
+    host_bytes: Bytes | None = None  # maximum bytes of bodies
+    domain_pages: Count | None = None  # maximum responses of all hosts of a registrable domain together
 
 
 class RobotsSettings(Struct, frozen=True):
@@ -209,7 +209,7 @@ class PurposeSettings(Struct, frozen=True):
     """The purpose of the crawl. A page that refuses it is read only for its links."""
 
     uses: Annotated[tuple[str, ...], PURPOSES] = ()
-    unstated: Annotated[str, UNSTATED] = "allow"  # used if a page states nothing
+    unstated: Annotated[str, UNSTATED] = "allow"  # applies if a page states nothing
 
 
 class SeenSettings(Struct, frozen=True):
@@ -220,8 +220,8 @@ class SeenSettings(Struct, frozen=True):
     fpp: Annotated[float, Meta(gt=0, lt=1)] = 0.001  # upper bound of the false-positive probability of the whole filter
     capacity: Annotated[int, Meta(gt=0, le=2**40)] = 2**20  # keys in the first slice
     layout: Annotated[str, SEEN_LAYOUTS] = "paired"  # where the bits of a key are placed
-    compact_slices: Annotated[int, fault_of_slices] = 2  # slices at which a scalable chain is rebuilt as one; 0: never
-    ledger: bool = True  # confirm from digests on disk what the filter calls seen; only for LEDGER_KINDS
+    compact_slices: Annotated[int, fault_of_slices] = 2  # number of slices at which a chain is rebuilt as one; 0: never
+    ledger: bool = True  # check digests on disk when the filter reports a URL as seen; only for LEDGER_KINDS
 
     def __post_init__(self) -> None:
         """Switch the ledger off for the other kinds, which have no false positives or can forget."""
@@ -242,21 +242,21 @@ class LinkSettings(Struct, frozen=True):
     respect_rel_nofollow: bool = False
     kinds: Annotated[tuple[str, ...], LINK_KINDS] = LINK_KINDS  # followed links, in addition to a and area
     embedded: Annotated[str, EMBEDDED] = "off"  # which images, styles, scripts and media of pages in scope are fetched
-    external: bool = False  # fetch the URLs off the scope that pages in scope link to, without following their links
-    max_url_length: Annotated[int, Meta(ge=16)] = 2_048  # characters of the href; longer ones are counted, not admitted
-    max_links: Count = 200_000  # distinct links taken from one page
+    external: bool = False  # fetch out-of-scope URLs linked from pages in scope, without following links on them
+    max_url_length: Annotated[int, Meta(ge=16)] = 2_048  # maximum characters of an href; longer ones are only counted
+    max_links: Count = 200_000  # maximum distinct links taken from one page
     sitemaps: bool = True  # fetch sitemaps named by robots.txt, given as seeds or linked from pages
 
 
 class DescribedLinks(LinkSettings, frozen=True):
-    """Link settings that also request descriptions of links from the page."""
+    """Link settings that also ask the parser to describe each link."""
 
 
 class TrapSettings(Struct, frozen=True):
-    """The most that is taken from a host or a domain before it counts as a trap (0: no limit), and copies."""
+    """When a host or domain counts as a trap (0: no limit), and how copies of pages are handled."""
 
-    max_variants: int = 100_000  # distinct URLs of one pattern, on one host
-    max_hosts: int = 10_000  # hosts of one registrable domain
+    max_variants: int = 100_000  # maximum distinct URLs of one pattern, on one host
+    max_hosts: int = 10_000  # maximum hosts of one registrable domain
     # handling of a page that is a copy of another page of its host
     duplicates: Annotated[str, DUPLICATES] = "record"
     near_duplicates: bool = False  # treat nearly identical pages as copies, too
@@ -268,10 +268,10 @@ class RecrawlSettings(Struct, frozen=True):
 
     enabled: bool = False
     policy: Annotated[str, RECRAWL_POLICIES] = "freshness"  # how intervals are chosen
-    # mean seconds between two visits of a page over all pages: the budget; also from the first to the second
+    # seconds between two visits of a page, as a mean over all pages (the budget), and between the first two visits
     mean_interval: Seconds = 86_400.0
     min_interval: Seconds = 3_600.0  # seconds
-    max_interval: Seconds = 2_592_000.0  # seconds; also applies if a rule of the crawler refused the request
+    max_interval: Seconds = 2_592_000.0  # seconds; also used if one of the crawler's own rules refused the request
     compare: Annotated[str, RECRAWL_COMPARES] = "body"  # content that is compared to detect changes
 
 
@@ -280,8 +280,8 @@ class ScheduleSettings(Struct, frozen=True):
 
     every_hours: Annotated[float, HOURS, Meta(gt=0, le=24 * 3_660)] | None = None  # time between two rounds
     times: Annotated[tuple[str, ...], fault_of_time] = ()  # times of day at which a round starts
-    hours: Windows = ()  # windows of time in which the crawl runs; none: always
-    time_zone: Zone | None = None  # of both; None: that of this machine
+    hours: Windows = ()  # windows of time in which the crawl runs; empty: always
+    time_zone: Zone | None = None  # the time zone of `times` and `hours`; None: this machine's
 
     @property
     def has_rounds(self) -> bool:
@@ -369,7 +369,7 @@ class HookSettings(Struct, frozen=True):
 
 
 class DurabilitySettings(Struct, frozen=True):
-    """Limits of the work that a crash can destroy, and of free disk space."""
+    """Limits on the work that a crash can destroy, and on free disk space."""
 
     sync_interval: Seconds = 1.0  # seconds between fsyncs
     checkpoint_interval: Seconds = 60.0  # seconds between generations
@@ -387,7 +387,7 @@ class OutputSettings(Struct, frozen=True):
     """The fields of records, and other outputs of pages."""
 
     keep: Annotated[tuple[str, ...], KEPT] = ()
-    file_size: Bytes = 2**30  # size in bytes from which the next record starts a new file
+    file_size: Bytes = 2**30  # size in bytes at which the next record starts a new file
     pages_size: Size = 0  # the same for pages.jsonl; 0: a single file
     # fields of a record
     fields: Annotated[tuple[str, ...], OUTPUT_FIELDS] = tuple(
@@ -399,7 +399,7 @@ class OutputSettings(Struct, frozen=True):
     store_statuses: Statuses = ()  # "404", "2xx"
     # maximum bytes of a stored body, before its content coding is removed
     store_max_size: Annotated[int, BYTES, Meta(le=2**32)] = 16 * 2**20
-    store_include: tuple[str, ...] = ()  # patterns as in ``ScopeSettings``
+    store_include: tuple[str, ...] = ()  # URL patterns as in ``ScopeSettings``
     store_exclude: tuple[str, ...] = ()
 
 
@@ -425,16 +425,16 @@ PLACED_BY = ("domain", "host")
 
 
 class PartitionSettings(Struct, frozen=True):
-    """One crawl by several processes. It has partitions if ``processes`` or ``engine`` is given."""
+    """One crawl run by several processes. It has partitions if ``processes`` or ``engine`` is given."""
 
-    processes: Partitions | None = None  # on this machine
-    # number of partitions, fixed when the crawl starts; None: the existing ones, or 4 a worker
+    processes: Partitions | None = None  # worker processes on this machine
+    # number of partitions, fixed when the crawl starts; None: the existing number, or 2 per worker
     count: Partitions | None = None
-    # what stays in one partition, fixed like `count`; None: "domain"
+    # the unit that stays in one partition, fixed like `count`; None: "domain"
     placed_by: Annotated[str, PLACED_BY] | None = None
-    workers: Count | None = None  # workers to wait for before a new crawl is assigned; None: those of this machine
+    workers: Count | None = None  # workers to wait for before partitions are shared out; None: those of this machine
     engine: str | None = None  # URL of the carrier between workers; None: the first process provides it
-    crawl: str | None = None  # the crawl's name at the carrier
+    crawl: str | None = None  # the name under which the carrier knows the crawl
 
     @property
     def wanted(self) -> bool:
@@ -498,7 +498,7 @@ TABLES: dict[str, type[Struct]] = {
 }
 
 
-# Settings that stored state depends on: they are fixed when a job starts.
+# Settings on which stored state depends: they are fixed when a job starts.
 SHAPING = (
     ("crawl", "order"),
     ("seen", "kind"),

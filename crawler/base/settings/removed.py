@@ -1,4 +1,4 @@
-"""Keys that are no longer settings, each with the sentence by which a file that still uses it is rejected."""
+"""Keys that are no longer settings, each with the sentence that tells the user what applies instead."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ REMOVED = {
     "fetch.idle_timeout": "a connection is closed after 20 s without a byte",
     "fetch.body_memory": "bodies above 512 KiB share 64 MiB while they are read and parsed",
     "fetch.max_headers": "response headers may have up to 256 KiB, as in Chromium",
-    "fetch.partial": "a body that is truncated on the last try as on the first is always used",
+    "fetch.partial": "a body that is truncated on both the first and the last try is always used",
     "budget.host_seconds": _BUDGETS,
     "budget.domain_bytes": _BUDGETS,
     "budget.domain_seconds": _BUDGETS,

@@ -1,12 +1,12 @@
 """The settings of each host: all other settings, overridden by the ``[[site]]`` tables that match it.
 
-The tables are applied in order: of those that match a host and have a key, the last one counts. A list is replaced as a
+The tables are applied in order: if several match a host and set a key, the last one applies. A list is replaced as a
 whole.
 
     numbers        the tables that match a host, by number: two lookups by its name, and one for each domain above it
     HostSettings   the parts of ``Settings`` overridden by these tables; hosts with the same tables share one
 
-Pure: no clock, no files. Results are cached for each host, so that the next one costs a dictionary lookup.
+Pure: no clock, no files. Results are cached for each host, so that repeated lookups cost one dictionary access.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ OF_HOSTS: dict[str, tuple[str, str]] = {
     "host_bytes": ("budget", "host_bytes"),
     "browser": ("browser", "when"),
 }
-WAYS = ("headers", "login", "proxy")  # keys for the sending of requests
+WAYS = ("headers", "login", "proxy")  # keys that affect how requests are sent
 # Keys that apply to URLs, so that the match may be a pattern.
 OF_URLS: dict[str, tuple[str, str]] = {
     "include": ("scope", "include"),
@@ -101,7 +101,7 @@ def stated_in(tables: Iterable[tuple[int, SiteTable]], keys: Iterable[str]) -> d
 
 
 class HostIndex:
-    """Finds the tables that match a host. Excludes tables whose match is a pattern."""
+    """Finds the tables that match a host. It ignores tables whose match is a URL pattern."""
 
     def __init__(self, tables: Iterable[tuple[int, SiteTable]]) -> None:
         self._exact: dict[str, list[tuple[int, HostMatch]]] = {}
@@ -192,7 +192,7 @@ class Sites:
         return self._stated(self._index.numbers(None, host, port), keys)
 
     def way_of(self, scheme: str, host: str, port: str) -> dict[str, Stated]:
-        """Return the settings of how requests to an origin are sent; ``port`` is never empty."""
+        """Return the settings for sending requests to an origin; ``port`` is never empty."""
         return self._stated(self._index.numbers(scheme, host, port), WAYS)
 
     def every(self, read: Callable[[HostSettings], float]) -> float:

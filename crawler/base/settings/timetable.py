@@ -1,11 +1,11 @@
 """The times of a crawl: the windows in which it hands out URLs, and the times at which rounds start.
 
-A round visits every page once more. It needs no state: after a visit, the next one is set for the first time of the
-timetable. A restart, a power cut or a day on which the machine was off therefore changes nothing: pages that became due
-in the meantime are due once.
+A round visits every page once more. The timetable needs no state: after a visit, the next one is scheduled for the next
+start of a round. A restart, a power cut or a day with the machine off therefore changes nothing: pages that became due
+in the meantime are visited once.
 
 Times of day are those of a time zone, or of this machine. A time that is skipped when the clock is set forward is
-interpreted by the previous offset: 02:30 is then 03:30. A time that occurs twice when the clock is set back counts
+interpreted with the earlier offset: 02:30 becomes 03:30. A time that occurs twice when the clock is set back counts
 once, at its first occurrence. Intervals of hours are counted from the start of the job, regardless of the wall clock.
 
 Pure: the time is an argument, in seconds since 1970.
@@ -54,7 +54,7 @@ class Timetable:
         return min(moment for moment in moments if moment >= time)
 
     def shown(self, time: float) -> str:
-        """Format a time as shown by the clock of the timetable, to the minute."""
+        """Format a time to the minute, in the time zone of the timetable."""
         then = datetime.fromtimestamp(time, self._zone)
         then = then.astimezone() if self._zone is None else then
         return then.strftime("%Y-%m-%d %H:%M %z")

@@ -2,8 +2,8 @@
 
 When a Bloom filter reports a URL as new, it is right; when it reports it as seen, it may be wrong. With a ledger, a
 false positive delays the page by a few seconds instead of losing it. Every URL that the filter reports as seen is
-*doubted*: the batch of the transaction that found it stores everything needed to queue it later. During the crawl,
-the doubted URLs are looked up in sorted batches among the on-disk digests of all URLs ever admitted. If the
+*doubted*: the transaction that found it also stores, in its batch, everything needed to queue it later. During the
+crawl, the doubted URLs are looked up in sorted batches among the on-disk digests of all URLs ever admitted. If the
 digest is there, the URL was seen. Otherwise it was a false positive, and is admitted now.
 
     a key that the filter reports as seen

@@ -18,8 +18,8 @@ class RecentDigests(Protocol):
     """The interface of a memo of digests."""
 
     def meet(self, digests: bytes, /) -> list[int]:
-        """Return the positions, ascending, of the ``digests`` that are not remembered. Remembers them until
-        others take their place."""
+        """Return the positions, ascending, of the ``digests`` that are not remembered. They are now remembered until
+        others replace them."""
         ...
 
 

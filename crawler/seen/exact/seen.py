@@ -280,8 +280,8 @@ def make_seen(settings: SeenSettings, store: Store, hash: KeyHash) -> SeenSet:
 
 
 def check_room(settings: SeenSettings) -> None:
-    """Check the memory for the first slice without allocating it. Raises FilterError if it is short, or for an unknown
-    kind."""
+    """Check that there is memory for the first slice, without allocating it. Raises FilterError if there is too little,
+    or for an unknown kind."""
     kind = ScalableBloomFilter.kind if settings.kind == ExactSeenSet.kind else settings.kind
     Room(planned_parameters(replace(settings, kind=kind), settings.layout)).need(1)
 

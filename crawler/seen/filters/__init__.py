@@ -2,8 +2,8 @@
 
 Every outlink of every page is looked up in the *seen-set*, so it limits how many URLs a crawl can handle. Stored
 exactly, a URL takes about a hundred bytes; in a Bloom filter two to four, but a new URL is occasionally
-reported as known and silently skipped. The filters here report how often: before they are
-built, while they fill, and as the number of URLs lost so far.
+reported as known and silently skipped. The filters here report how often that happens, before they are built and while
+they fill, and how many URLs were lost so far.
 
 The fixed-size filters that a seen-set consists of are in ``crawler.seen.slices``. From low to high:
 

@@ -10,7 +10,8 @@ The filter accepts more keys than its capacity, but its fpp then rises. ``statis
 crawl warns before the target is exceeded. A chain (``scalable``) opens another slice instead.
 
 Filters of the same geometry can be united: the OR of their bits is the filter of the keys of both. The number of keys
-is then an estimate, since it is unknown how many keys are in both: at least the larger count, at most the sum of both.
+is then only an estimate, because it is unknown how many keys are in both: it is at least the larger count, and at most
+the sum of both.
 """
 
 from __future__ import annotations

@@ -84,7 +84,7 @@ class Chain(ABC):
 
     def _watch_with(self, watched: WatchedKeys) -> None:
         self._watched = watched
-        # Other methods take the kernel as their lock; the kernel's own methods take it themselves.
+        # Other methods use the kernel as their lock; the kernel's own methods acquire it themselves.
         self._kernel = seen_kernel(self.hash.algorithm, self.hash.secret, watched)
         self._lock = self._kernel or Lock()
 
@@ -94,7 +94,8 @@ class Chain(ABC):
 
     @abstractmethod
     def _room(self) -> int | None:
-        """Return how many keys may still be added, or None if a slice can always follow or a full one takes more."""
+        """Return how many keys may still be added; None if there is no limit, because another slice can always follow
+        or a full one takes more."""
 
     @property
     @abstractmethod
@@ -289,7 +290,7 @@ class Chain(ABC):
         return self.parameters()
 
     def _unite(self, other: Chain, taken: Iterator[SliceEntry]) -> None:
-        """Add the keys of ``other``. ``taken`` are those of its slices to keep; ``other`` itself is only read."""
+        """Add the keys of ``other``. ``taken`` are the slices of ``other`` to keep; ``other`` itself is only read."""
         entries = list(taken)
         self._settle_skipped(other, entries)
         self._merged_bound = compound((self._merged_bound, other._bound()))

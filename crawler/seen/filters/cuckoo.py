@@ -1,7 +1,7 @@
-"""``cuckoo``: tags of 8, 16 or 32 bits. It can forget, and takes about as much space as a Bloom filter.
+"""``cuckoo``: tags of 8, 16 or 32 bits. This kind can forget keys, and takes about as much space as a Bloom filter.
 
-Slice i holds capacity * growth**i keys. Tags come in three widths, so their fpp cannot follow the schedule of the
-``scalable`` filter. Slice i uses the narrowest tag whose fpp is at most half of the target that earlier slices
+Slice i holds capacity * growth**i keys. Tags come in three widths, so the fpp of the slices cannot follow the schedule
+of the ``scalable`` filter. Slice i uses the narrowest tag whose fpp is at most half of the target that earlier slices
 have left over. So the sum always stays below the target. At 1e-3, 16 bits are enough for the first six slices (66
 million keys with a first slice of 2**20).
 

@@ -1,7 +1,7 @@
 """A seen-set in a file: a segment with its state and no payload, followed by its other segments (``segment_format``).
 
 The first segment's header may hold more than the state: ``crawler dedup`` stores there how it computes keys from lines.
-Other readers ignore that, so both can read each other's files.
+Other programs ignore this, so they and ``crawler dedup`` can read each other's files.
 
 The state contains the hash of the keys, with its secret: anyone who can read the file can forge keys. So a new file is
 readable only by its owner. Files of earlier versions do not name their hash; it is MurmurHash3 with seed 0.

@@ -56,12 +56,12 @@ from crawler.seen.slices.errors import FilterError
 from crawler.seen.slices.guava_slice import GuavaSlice, GuavaSlice32
 
 MAX_WORDS = 2**31 - 1  # the maximum length of a Java array
-_WIDE, _NARROW = 1, 0  # strategies
+_WIDE, _NARROW = 1, 0  # the strategy bytes
 _MOST_NARROW = 2**31  # maximum number of bits
 _HEAD = struct.Struct(">bBi")
 _BIG = np.dtype(">u8")
-_PIECE = 2**17  # words, 1 MiB
-_CHUNK = 4096  # keys
+_PIECE = 2**17  # words read or written at a time: 1 MiB
+_CHUNK = 4096  # keys hashed at a time
 _STRATEGIES: dict[int, type[GuavaSlice]] = {_WIDE: GuavaSlice, _NARROW: GuavaSlice32}
 
 

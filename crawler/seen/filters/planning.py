@@ -38,9 +38,9 @@ _FIXED = ("bloom", "bitmap")
 class SlicePlan(Struct, frozen=True):
     """The size and fpp of a future slice."""
 
-    capacity: int  # keys
+    capacity: int  # maximum number of keys
     size: int  # bytes
-    fpp: float  # when full
+    fpp: float  # false-positive rate when full
 
 
 class Plan(Struct, frozen=True):

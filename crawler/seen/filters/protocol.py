@@ -50,7 +50,7 @@ class SeenStatistics(TypedDict):
     kind: str
     hash: HashDescription
     slices: list[SliceStatistics]
-    count: int  # new keys
+    count: int  # number of keys found new
     count_estimated: float  # the number of keys estimated from the fill ratio
     count_suspect: bool  # the two counts differ too much for chance: keys were chosen, or the memory is damaged
     fpp_target: float

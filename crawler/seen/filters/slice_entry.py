@@ -59,7 +59,7 @@ class SliceEntry(Struct, eq=False):
         return self._last
 
     def suspect(self) -> bool:
-        """Return True if the memory holds more or fewer keys than were added, beyond chance.
+        """Return True if the memory seems to hold more or fewer keys than were added, by more than chance allows.
 
         For digests that were not chosen, the fill can be predicted up to its standard deviation: it is
         within six of them except once in 500 million. A fiftieth is allowed for errors of the model, and

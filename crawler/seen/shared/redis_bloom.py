@@ -1,8 +1,8 @@
 """A set in the module RedisBloom or valkey-bloom, which has one filter per shard.
 
-The module needs no scripts, but reports less. If a request is repeated, its answer reports all keys as seen that the
-first copy added, so no request is repeated, and a lost answer ends the run. The module reports how
-many keys a filter holds and its size, but neither its fill nor its false-positive rate.
+The module needs no scripts, but reports less. If a request were repeated, the answer would report the keys added by the
+first copy as seen. So no request is repeated, and a lost answer ends the run. The module reports how many keys a filter
+holds and its size, but neither its fill nor its false-positive rate.
 """
 
 from __future__ import annotations

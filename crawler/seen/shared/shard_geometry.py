@@ -35,7 +35,7 @@ from crawler.seen.slices.fpp_model import BlockShape
 from crawler.seen.slices.layouts import check_shape
 
 LAYOUT = "blocked"
-BLOCK = 64  # bytes
+BLOCK = 64  # bytes of a block
 RECORD = 20  # bytes per key in a request
 MOST_SHARDS = 4096
 LEAST_SHARDS = 16
@@ -95,7 +95,7 @@ class Divided(NamedTuple):
     """The keys of one shard in a batch."""
 
     shard: int
-    positions: Indices  # in the batch
+    positions: Indices  # positions of these keys in the batch
     records: bytes
 
 
@@ -134,7 +134,7 @@ def part_of(whole: int, shard: int, shards: int) -> tuple[int, int]:
 def divide(digests: bytes, shards: int) -> list[Divided]:
     """Divide a batch by shards, with the keys of each in the order of the batch."""
     halves = digest_words(digests)
-    fractions = ((halves[:, 0] ^ halves[:, 1]) * np.uint64(MULTIPLIER)).astype("<u4")  # its lower half
+    fractions = ((halves[:, 0] ^ halves[:, 1]) * np.uint64(MULTIPLIER)).astype("<u4")  # the lower half of the product
     records = np.empty((len(halves), RECORD), np.uint8)
     records[:, :4] = fractions.view(np.uint8).reshape(-1, 4)
     records[:, 4:] = halves.view(np.uint8).reshape(-1, DIGEST_BYTES)

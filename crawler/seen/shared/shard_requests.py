@@ -6,7 +6,7 @@ the same answer: keys added by the first copy are not reported as seen. A reques
 changes nothing.
 
 A shard also stores the keys that it reported as new to a producer, until the producer's next request confirms that it
-has written them: if it dies, the next session of the same name gets these keys (its *claims*).
+has written them: if the producer dies, the next session of the same name gets these keys (its *claims*).
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Who(NamedTuple):
 
     set: bytes
     producer: bytes
-    session: bytes  # 8 bytes
+    session: bytes  # 8 random bytes
     keeps: bool  # new keys are kept until the next request
 
 
@@ -103,7 +103,7 @@ class Fill(NamedTuple):
     number: int
     start: int
     data: bytes
-    held: int  # keys
+    held: int  # number of keys
 
 
 Request = Open | Begin | Add | End | Figures | Read | Fill
@@ -113,7 +113,7 @@ class SliceFigures(NamedTuple):
     """Statistics of a shard's part of a slice."""
 
     geometry: Geometry
-    held: int  # keys
+    held: int  # number of keys
     bits_set: int
     sample: bytes
 
@@ -125,7 +125,7 @@ class Answer(NamedTuple):
     slices: int = 0
     before: int = NEVER  # number of the producer's previous request; RESENT for a repeated answer
     new: bytes = b""
-    claims: bytes = b""  # digests
+    claims: bytes = b""  # concatenated digests
     parts: tuple[SliceFigures, ...] = ()
     watched: int = 0
     wrong: int = 0

@@ -56,7 +56,8 @@ class SharedSet:
 
     @property
     def claims(self) -> int:
-        """The number of keys reported as new to earlier sessions of this producer, which may not have written them."""
+        """The number of keys reported as new to earlier sessions of this producer, which may have ended before writing
+        them."""
         return len(self._claims)
 
     def make(self) -> None:
@@ -187,7 +188,7 @@ class SharedSet:
 
 _MEANS = {
     Status.GONE: (
-        "is gone, or a part of it: its server lost it, or keys were deleted; the keys added to it are "
+        "is missing or incomplete: its server lost data, or keys were deleted; the keys added to it are "
         "unknown: delete the rest of the set, and create another one"
     ),
     Status.REPLACED: "serves another session of this producer: give each process its own --producer",

@@ -47,7 +47,7 @@ _LEAST_LOAD = 1e-3  # keys per block; half a million bits per key
 
 
 def sized_blocks(capacity: int, fpp: float, *, blocks: int) -> tuple[BlockShape, int]:
-    """Return the shape of the smallest slice that stays within ``fpp`` until ``capacity`` keys were added, and its
+    """Return the shape of the smallest slice that stays within ``fpp`` until ``capacity`` keys have been added, and its
     blocks per region.
 
     Up to capacity / (1 - fpp) keys are offered; false positives find their bits set, as if they had been added.

@@ -5,9 +5,9 @@
 Two hash values are enough for k positions without raising the fpp if m is large (Kirsch and Mitzenmacher, "Less
 Hashing, Same Performance", 2006); both are halves of the one digest. With a small m, h1 + i * h2 alone raises it: a key
 whose h2 shares a large factor with m has few distinct positions, and keys whose sequences are shifted by one step share
-most of theirs. This adds a quarter to a half of 1/m to the model's fpp, nine times the model's own at
-1,000 keys and 1e-6. The third term bends the sequences (*enhanced double hashing*: Dillinger and Manolios, "Bloom
-Filters in Probabilistic Verification", 2004), so that no sequence repeats itself or follows another.
+most of theirs. This adds a quarter to a half of 1/m to the model's fpp: nine times that fpp at 1,000 keys and 1e-6. The
+third term bends the sequences (*enhanced double hashing*: Dillinger and Manolios, "Bloom Filters in Probabilistic
+Verification", 2004), so that no sequence repeats itself or follows another.
 
 For n keys and a target p, k = log2(1/p) hashes and m = n * k / ln 2 bits are optimal; half of the bits are then
 set at capacity: 1.44 log2(1/p) bits per key, the fewest of the layouts here. k must be an integer, so m is
@@ -62,9 +62,9 @@ def classic_fpp(count: float, size: float, hashes: int) -> float:
 
 
 def classic_spread(count: float, size: int, hashes: int, sample: int) -> float:
-    """Return the standard deviation of the number of keys estimated from ``sample`` positions: each is
-    set with probability 1 - exp(-kn/m), which goes through -(m/k) ln(1 - fill). If all positions are sampled, it is
-    smaller, because the total number of hits is fixed."""
+    """Return the standard deviation of the number of keys estimated from ``sample`` positions: the estimate is -(m/k)
+    ln(1 - fill), and each position is set with probability 1 - exp(-kn/m). If all positions are sampled, it is smaller,
+    because the total number of hits is fixed."""
     return size / hashes * math.sqrt(math.expm1(min(700.0, hashes * count / size)) / sample)
 
 

@@ -5,7 +5,7 @@
     RecentDigests  a memo of digests, which is checked before the ledger
 
 The Python code is the reference: both set the same bits and give the same answers, so either can read a filter that the
-other filled. If the C code was not built, or the environment has ``CRAWLER_NATIVE=off``, the functions here return None
+other filled. If the C code is not built, or the environment has ``CRAWLER_NATIVE=off``, the functions here return None
 and the reference is used.
 """
 

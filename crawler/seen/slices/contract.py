@@ -24,7 +24,7 @@ class Slice(Protocol):
 
     @property
     def crowded(self) -> bool:
-        """True if too many keys collide in the same places, so that lookups would become slow: add no more."""
+        """True if too many keys collide in the same places, so that lookups would become slow: do not add any more."""
         ...
 
     @property

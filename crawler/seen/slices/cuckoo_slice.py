@@ -216,7 +216,7 @@ class CuckooSlice:
         """Make room for a tag whose buckets are both full."""
         # If an attacker chose the keys, no number of moves makes room.
         for _ in range(_FEW_MOVES if self.crowded else _MOVES):
-            # Any choice works that does not go round in circles; this one needs no random numbers.
+            # Any choice that does not go round in circles works; this one needs no random numbers.
             self._moves = self._moves * 5 + 7 & 0xFFFF
             place = bucket * PLACES + (self._moves >> 8) % PLACES
             thrown = self._flat[place]

@@ -72,7 +72,7 @@ def _covers(words: int, bits: int) -> Floats:
 
 @lru_cache(maxsize=2**14)
 def _covered(load: float, words: int, bits: int) -> float:
-    """Return B(load) of the module docstring. Cached, because slices of the same size ask for the same loads."""
+    """Return B(load) of the module docstring. Cached, because slices of the same size need it for the same loads."""
     (keys, factorials), end = _keys(), _most(load)
     weights = np.exp(keys[:end] * math.log(load) - factorials[:end] - load)
     return float(weights @ _covers(words, bits)[:end])

@@ -1,9 +1,9 @@
 """Selects the part of a slice that is read to estimate its fill.
 
-The share of set bits is read once a second, and must not take a pass over gigabytes. So at most 1 MiB is read: 256
-pages, evenly distributed at random. An attacker who knew the pages could choose keys that fall outside them, and fill
-the filter without any effect on its statistics. So the pages are derived from a secret seed: from the secret of the
-hash if it has one, otherwise from the operating system. The same seed always selects the same pages, so that the
+The share of set bits is computed once a second, which must not require a pass over gigabytes. So at most 1 MiB is read:
+256 pages, evenly distributed at random. An attacker who knew the pages could choose keys that fall outside them, and
+fill the filter without any effect on its statistics. So the pages are derived from a secret seed: from the secret of
+the hash if it has one, otherwise from the operating system. The same seed always selects the same pages, so that the
 statistics change only with the keys.
 """
 
@@ -19,7 +19,7 @@ import numpy.typing as npt
 from crawler.base import entropy
 
 PAGE = 4096
-PAGES = 256  # 1 MiB
+PAGES = 256  # maximum pages to read: 1 MiB
 
 
 class Sampling:

@@ -38,7 +38,7 @@ Words = npt.NDArray[np.uint64]
 
 _BUCKET_WORDS = 8
 _LOAD = 0.75
-_SAMPLE_BUCKETS = 2**14  # 1 MiB
+_SAMPLE_BUCKETS = 2**14  # buckets checked at a time: 1 MiB
 _BUCKETS = 2**10  # buckets per array of digests
 _SHIFT = np.uint64(32)
 _ONE = np.uint64(1)

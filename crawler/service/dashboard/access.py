@@ -71,7 +71,7 @@ def parse_listen(text: str) -> tuple[str, int]:
 
 
 LOOKING = frozenset({"GET", "HEAD"})
-# Answered for any request with a valid Host: a supervisor only learns that the crawl is alive.
+# Open to any request with a valid Host: this route only shows a supervisor that the crawl is alive.
 HEALTH = "/healthz"
 PAGE = "/"
 # Routes that show no URLs or host names. In a list of jobs, each job has them too.
@@ -85,7 +85,7 @@ _NEEDED = (
 
 
 class Refusal(Struct, frozen=True):
-    """The status and the text, in one line, of a refused request."""
+    """A refused request: the HTTP status and a one-line text."""
 
     status: int
     text: str

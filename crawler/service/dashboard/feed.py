@@ -12,7 +12,7 @@ from crawler.service.dashboard.event_stream import Listeners, message
 _HISTORY_EVERY = 60
 _GONE_WORDS = "The job is gone: its directory was deleted or moved."
 _GONE = {"standing": "gone", "working": {"mark": "bad", "text": _GONE_WORDS}}
-_NEWS_MOST = 50  # events in a message; /api/log has all
+_NEWS_MOST = 50  # events in a message; /api/log has all of them
 
 
 class Feed:

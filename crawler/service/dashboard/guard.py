@@ -24,7 +24,7 @@ HEADERS = {
     "Referrer-Policy": "no-referrer",
     "Cross-Origin-Resource-Policy": "same-origin",
     "Cross-Origin-Opener-Policy": "same-origin",
-    # Replaces the library's header, which shows its version and that of Python.
+    # Replaces the library's header, which shows the versions of the library and of Python.
     "Server": "crawler",
 }
 
@@ -106,7 +106,8 @@ def answer(content: Mapping[str, Any]) -> web.Response:
 
 
 def revalidated(request: web.Request, response: web.Response, etag: str) -> web.Response:
-    """Return the response with its entity tag, or 304 if the client has it already; clients ask each time."""
+    """Return the response with its entity tag, or 304 if the client already has it. Clients revalidate before each
+    use."""
     if request.headers.get("If-None-Match") == etag:
         response = web.Response(status=304)
     response.headers.update({"ETag": etag, "Cache-Control": "no-cache"})

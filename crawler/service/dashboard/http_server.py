@@ -1,9 +1,9 @@
 """The HTTP server of the dashboard: it limits the number of connections, and its responses do not name the libraries.
 
-A connection takes a slot until it is closed. If all slots are taken, a new connection replaces the one that has been
-without a request for longest, so slow clients cannot block others. A connection whose request is being answered, such
-as an event stream, keeps its slot. At most three quarters of the slots can be in that state: the rest are for new
-clients and ``/healthz``.
+A connection takes a slot until it is closed. If all slots are taken, a new connection replaces the one that has waited
+longest without a request, so slow clients cannot block others. A connection whose request is being answered, such as an
+event stream, keeps its slot. At most three quarters of the slots can be in that state: the rest are for new clients and
+``/healthz``.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class HttpServer:
 
     @property
     def address(self) -> tuple[str, int]:
-        """The address it listens on, once started."""
+        """The address on which the server listens, once started."""
         assert self._server is not None
         host, port = self._server.sockets[0].getsockname()[:2]
         return host, port
@@ -114,7 +114,7 @@ class HttpServer:
 
 
 class _Protocol(web.RequestHandler):
-    """Answers malformed requests and bugs without names and versions of the libraries. It is in ``waiting`` until its
+    """A connection whose error responses do not reveal the libraries or their versions. It is in ``waiting`` until its
     first request arrives."""
 
     __slots__ = ("_waiting",)
@@ -150,7 +150,7 @@ class _Protocol(web.RequestHandler):
 
 
 class _Full(asyncio.Protocol):
-    """Answers that there are too many connections and closes, without reading the request."""
+    """Responds that there are too many connections, and closes without reading the request."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.WriteTransport)

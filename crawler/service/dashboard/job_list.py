@@ -44,7 +44,7 @@ class Listed(Protocol):
         """Send news to the listeners of each job's page."""
 
     def end(self) -> None:
-        """Send their last message."""
+        """Send the last message to these listeners."""
 
 
 class JobList:

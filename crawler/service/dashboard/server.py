@@ -70,8 +70,8 @@ class LiveServer:
         return f"http://{shown}:{listening.getsockname()[1]}/"
 
     async def stop(self) -> None:
-        """Stop; if it ``ends``, send the final statistics to all listeners first. Raises the exception of ``stats``, if
-        it failed."""
+        """Stop the server. If ``ends``, first send the final statistics to all listeners. Raises the exception of
+        ``stats`` if it failed."""
         if self.ticking is None:
             return
         ticking, self.ticking = self.ticking, None
@@ -143,8 +143,8 @@ class JobPage:
 class Dashboard(LiveServer):
     """Shows the feed of one job to all clients.
 
-    ``routes`` are those that need more of the crawl than its statistics; the caller provides them, and they are guarded
-    like all others. Raises ValueError like ``LiveServer``.
+    ``routes`` are the caller's own routes, which need more than the crawl's statistics; they are guarded like all
+    others. Raises ValueError like ``LiveServer``.
     """
 
     def __init__(
@@ -163,7 +163,7 @@ class Dashboard(LiveServer):
 async def stream(
     request: web.Request, listeners: Listeners, greeting: Callable[[], bytes], write_timeout: float
 ) -> web.StreamResponse:
-    """Send the greeting and then the messages for ``listeners``, until the last one or until the client stops
+    """Send the greeting and then the messages for ``listeners``, until the last message or until the client stops
     reading."""
     if listeners.full:
         raise web.HTTPServiceUnavailable(text="Too many listeners.\n")
@@ -187,13 +187,13 @@ async def stream(
 
 
 def page_file(request: web.Request, name: str) -> web.Response:
-    """Answer with a file of the page. Raises HTTPNotFound."""
+    """Respond with a file of the page. Raises HTTPNotFound."""
     files = _page_files()
     if name not in files:
         raise web.HTTPNotFound
     body, etag = files[name]
     kind = _TYPES[name.rpartition(".")[2]]
-    # Usually 304: files of two program versions are never mixed.
+    # The response is usually 304: browsers ask each time, so they never mix files of two program versions.
     return revalidated(request, web.Response(body=body, content_type=kind, charset="utf-8"), etag)
 
 

@@ -36,8 +36,8 @@ def token_from_file(path: Path) -> str:
 
 
 def job_token(directory: Path | None) -> str:
-    """Return the token stored in the job, so that an open page stays valid when the crawl resumes, or a new token if
-    there is no usable one."""
+    """Return the token stored in the job, so that an open page stays valid when the crawl resumes; a new token if no
+    usable one is stored."""
     if directory is not None:
         with contextlib.suppress(ValueError):
             return token_from_file(directory / TOKEN)
@@ -61,7 +61,7 @@ def keep_token(settings: DashboardSettings, directory: Path, token: str) -> None
 
 
 def access_of(settings: DashboardSettings, directory: Path | None) -> Access:
-    """Return the access to the crawl in ``directory``, which need not exist yet; if None, with a token that is not
+    """Return the access to the crawl in ``directory``, which need not exist yet; if it is None, the token is not
     stored.
 
     Raises ValueError with one line if an address or token is invalid.
@@ -78,7 +78,7 @@ def access_of(settings: DashboardSettings, directory: Path | None) -> Access:
 
 
 def spoken_of(settings: DashboardSettings, access: Access, address: str) -> str:
-    """Return the line printed at the start: a link that opens the page, or where its token is."""
+    """Return the line printed at the start: a link that opens the page, or its address and where to find the token."""
     where = f" (with the token in {settings.token_file})" if settings.token_file else ""
     where = where or (" (with dashboard.token of the configuration)" if settings.token else "")
     # A configured token is omitted, because the output may be kept in a log.

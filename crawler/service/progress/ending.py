@@ -28,7 +28,8 @@ _VISITS = {"pages_fetched": "fetched", "pages_failed": "failed", "pages_redirect
 def ending(result: Result, directory: Path, *, goes_on: bool = True) -> str:
     """Return the lines about a run, without a final line break: its results, URLs left out and how to get them, the
     output files, and the next steps, if the crawl ``goes_on`` in the directory. ``result.before`` has the statistics
-    without this run's work: those of the job when it was resumed, or of others' work in the partitions of a worker."""
+    without this run's work: those of the job when it was resumed or, for a worker, those of other workers' work in its
+    partitions."""
     stats, before = result.stats, result.before
     this_run, by_all = [], ""
     if before is not None:
@@ -52,12 +53,12 @@ def ending(result: Result, directory: Path, *, goes_on: bool = True) -> str:
 
 
 def left_over(done: Mapping[str, int], had: int, seconds: float) -> str:
-    """Return the lines about a worker that has no partition at its end. ``done`` is its work in the partitions it
+    """Return the lines about a worker that owns no partition when it ends. ``done`` is its work in the partitions it
     ``had``."""
     if not had:
         return "no partition was left for this worker: other workers have all of them"
     several = "its partition has" if had == 1 else f"its {count(had)} partitions have"
-    return f"over after {run_duration(seconds)}: {several} moved, and other workers continue them\n{_this_run(done)}"
+    return f"over after {run_duration(seconds)}: {several} moved to other workers\n{_this_run(done)}"
 
 
 def _this_run(done: Mapping[str, int]) -> str:
@@ -85,7 +86,7 @@ def _places(outputs: Mapping[str, Mapping[str, int]], directory: Path) -> list[s
 
 
 def _steps(reason: Stop, failed: int, broken: int, directory: Path) -> list[str]:
-    """Return the next steps. A reached limit has been reported already."""
+    """Return the next steps. They omit a reached limit, which has already been reported."""
     job = shlex.quote(str(directory))
     steps = []
     if reason is Stop.INTERRUPTED:

@@ -61,7 +61,7 @@ class Progress:
         self.say(_line(stats))
 
     def say(self, text: str) -> None:
-        """Write a line of its own, above the live view if there is one."""
+        """Write a separate line, above the live view if there is one."""
         if self._live is not None:
             self._live.console.print(printable(text), markup=False, highlight=False, soft_wrap=True)
         else:
@@ -96,11 +96,11 @@ def _why_nothing(stats: Mapping[str, Any]) -> str:
 
 
 def _view(stats: Mapping[str, Any], width: int) -> Group:
-    """Return the line of a log, with a bar of the finished URLs below it."""
+    """Return the log line, with a bar of finished URLs below it."""
     admitted = (stats["urls_admitted"] or 0) - (stats.get("soft404_probes") or 0)
     finished = admitted - (stats["urls_pending"] or 0) - (stats["urls_in_flight"] or 0)
     if stats.get("endless"):
-        finished += stats["revisits_pending"]  # each has been visited before
+        finished += stats["revisits_pending"]  # pages waiting for a revisit were finished before
     bar = ProgressBar(
         total=max(admitted, 1),
         completed=finished,

@@ -71,7 +71,7 @@ def _counts(stats: Mapping[str, Any]) -> list[str]:
 
 
 def missed(stats: Mapping[str, Any]) -> list[str]:
-    """Return one line for each kind of missing page, with the way to get it."""
+    """Return one line for each kind of missing page, with the way to get such pages."""
     get, lines = stats.get, []
     if silent := without_page(stats):
         lines.append(f"hosts     {silent} (`crawler hosts --sort no_page` lists them)")
@@ -104,7 +104,7 @@ def missed(stats: Mapping[str, Any]) -> list[str]:
 
 
 def rendered_text(stats: Mapping[str, Any]) -> list[str]:
-    """Return the lines about rendering, if any page was to be rendered."""
+    """Return the lines about rendering, if any pages were to be rendered."""
     pages, requests = stats.get("pages_rendered") or {}, dict(stats.get("render_requests") or {})
     if not any(pages.values()):
         return []
@@ -119,7 +119,7 @@ def rendered_text(stats: Mapping[str, Any]) -> list[str]:
 
 
 def recall_text(told: Mapping[str, Any] | None) -> list[str]:
-    """Return the line on recall: the share of the pages needing a browser that were rendered, estimated by audits."""
+    """Return the line on recall: how many of the pages that need a browser were rendered, as estimated from audits."""
     if told is None or told["value"] is None:
         return []
     low, high = 100 * told["low"], 100 * told["high"]
@@ -192,7 +192,7 @@ def harvest_text(harvest: Mapping[str, Any]) -> str:
 
 
 def _left_out(links: Mapping[str, int]) -> list[str]:
-    """Return the counts of links, or of truncated pages, that each limit left out."""
+    """Return, for each limit, how many links it left out or how many pages it truncated."""
     words = []
     for limit, number in links.items():
         what = "the rest of " + counted(number, "page") if limit in OF_PAGES else counted(number, "link")
@@ -222,7 +222,7 @@ def _seen(stats: Mapping[str, Any]) -> list[str]:
 
 
 def _bits(seen: Mapping[str, Any]) -> list[str]:
-    """Return the size of the seen-set and its fill; bits per URL only once it is half full."""
+    """Return the size of the seen-set and its fill, with bits per URL only once the set is half full."""
     bits, slices = seen.get("bits_per_url"), seen.get("slices") or ()
     room = sum(each["capacity"] for each in slices)
     full = sum(each["count"] for each in slices) / room if room else None
@@ -235,7 +235,7 @@ def _hash(found: Mapping[str, Any]) -> str:
     return f"{found['algorithm']} {'with' if found['keyed'] else 'without'} a secret"
 
 
-_HALF = 0.5  # of its capacity
+_HALF = 0.5  # share of the capacity
 _RARE = {"excluded": "excluded", "soft404": "soft 404", "blocked": "blocked"}  # shown only if there are any
 
 

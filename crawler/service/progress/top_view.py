@@ -58,7 +58,8 @@ def _headline(stats: Mapping[str, Any], working: Mapping[str, str]) -> Text:
 
 
 def _figures(stats: Mapping[str, Any], history: CrawlHistory, width: int, *, roomy: bool) -> RenderableType:
-    """Return the six figures of the page, each with its last five minutes if the terminal is large enough."""
+    """Return the six figures of the page, each with a sparkline of the last five minutes if the terminal is large
+    enough."""
     checkpoint, stall = stats["checkpoint"] or {}, stats["loop_stall_seconds"] or {}
     beside = {"checkpoint": checkpoint.get("age_seconds"), "longest stall": stall.get("longest")}
     cells = [(name, "-" if value is None else duration(value)) for name, value in beside.items()]
@@ -100,7 +101,7 @@ def _hosts(total: int, rows: Sequence[Mapping[str, Any]], states: Mapping[str, i
         table.add_column(name, justify="left" if name == "state" else "right", no_wrap=True)
     if width >= _WIDEST:
         table.add_column("why", no_wrap=True, ratio=4)
-    # Hosts that are done are only counted, in the title, unless all are.
+    # Finished hosts are only counted in the title, unless all hosts are finished.
     at_work = [row for row in rows if row["state"] != "idle"]
     rows = (at_work or sorted(rows, key=lambda row: -row["failed"]))[:most]
     for row in rows:

@@ -16,9 +16,9 @@ import crawler
 class Cost(Struct, frozen=True):
     """The cost of one process and the children it waited for."""
 
-    cpu: float  # seconds, user and system
-    wall: float  # seconds
-    rss: float  # MiB, the maximum
+    cpu: float  # seconds of CPU time, user and system
+    wall: float  # seconds of elapsed time
+    rss: float  # peak, in MiB
     code: int  # exit code; if negative, the signal that ended the process
 
 

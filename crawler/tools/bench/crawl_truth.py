@@ -10,7 +10,7 @@ from msgspec import Struct
 from crawler.tools.bench.synthetic_web import Kind, SyntheticWeb
 
 ALL = Kind.PAGE | Kind.MOVED | Kind.GONE | Kind.COPY | Kind.PRIVATE
-READABLE = Kind.PAGE | Kind.COPY  # kinds that are answered with a page
+READABLE = Kind.PAGE | Kind.COPY  # kinds to which the server responds with a page
 # The expected status of the last response to a URL. URLs that robots.txt disallows get no response.
 STATUS = {Kind.PAGE: 200, Kind.COPY: 200, Kind.MOVED: 301, Kind.GONE: 404, Kind.PRIVATE: None}
 
@@ -20,7 +20,7 @@ class Found(NamedTuple):
 
     url: str
     status: int | None
-    seconds: float | None = None  # duration of the exchange
+    seconds: float | None = None  # duration of the request
 
 
 class Verdict(Struct, frozen=True):

@@ -30,7 +30,7 @@ class CrawlFailedError(Exception):
 
 class Contender(Struct, frozen=True):
     """A crawler to measure. ``words(seeds, home)`` returns the module and the arguments of a crawl that writes to
-    ``home``, ``found(home)`` its results, of these ``kinds``."""
+    ``home``. ``found(home)`` yields the URLs that it found, which should be all URLs of these ``kinds``."""
 
     name: str
     words: Callable[[Path, Path], list[str]]
@@ -106,7 +106,7 @@ def measure(contender: Contender, shape: Shape, home: Path, environment: dict[st
 
 
 def _timed(output: Iterable[Found], times: list[float]) -> Iterator[Found]:
-    """Yield the URLs of ``output``, and append their durations in milliseconds."""
+    """Yield the URLs of ``output``, and append the durations of their requests, in milliseconds, to ``times``."""
     for found in output:
         if found.seconds is not None:
             times.append(1000 * found.seconds)

@@ -49,11 +49,11 @@ class Requested(Struct):
     """Counts of the requests that a server received."""
 
     answers: int = 0
-    sent: int = 0  # bytes of bodies
-    robots: int = 0  # robots.txt
-    private: int = 0  # disallowed by robots.txt
-    unknown: int = 0  # not in the web: a mistake, or a probe for missing pages
-    refused: int = 0  # 429 and 503
+    sent: int = 0  # bytes of response bodies
+    robots: int = 0  # requests for robots.txt
+    private: int = 0  # requests that robots.txt disallows
+    unknown: int = 0  # requests for URLs outside the web: a mistake, or a probe for missing pages
+    refused: int = 0  # responses with 429 or 503
     connections: int = 0
     resumed: int = 0  # connections that resumed the TLS session of an earlier one
 
@@ -66,7 +66,7 @@ class Requested(Struct):
 
 
 class Weather:
-    """The storms of one host, in which it refuses all requests. ``now`` is in seconds of any clock."""
+    """The storms of one host: periods in which it refuses all requests. ``now`` is in seconds, from any clock."""
 
     def __init__(self) -> None:
         self._left, self._between = STORMS
@@ -119,7 +119,7 @@ class Connection(asyncio.Protocol):
         self._host = host
         self._slow = habit_of(host) is Habit.SLOW
         self._waiting = b""
-        self._left = hosts.each  # requests until the connection is closed
+        self._left = hosts.each  # requests left until the server closes the connection
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)

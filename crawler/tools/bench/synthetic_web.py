@@ -36,14 +36,14 @@ MOST_HOSTS = 10_000
 _FAN = 6  # children of a page in the tree of its site
 _MENU = 8  # pages of a site that all its pages link to
 _BLOCKS = 256  # different blocks of text that pages consist of
-_BLOCK = 1_000  # characters, at least
+_BLOCK = 1_000  # minimum characters per block
 _MOST_BLOCK = 1_250
 _FRAME = 150  # characters around the text of a page
 ROW = 250  # hosts that share the first three numbers of an address
 # Deciles measured by the HTTP Archive and Common Crawl: half of all pages have less than 32 KB and 60 links.
 _SIZES = (2, 5, 9, 14, 20, 28, 37, 50, 72, 110, 242)  # KB
 _LINKS = (4, 12, 20, 30, 42, 55, 68, 90, 120, 180, 320)
-_PLACES = {"moved": 10, "gone": 8, "copy": 8, "private": 8}  # pages of 256 that have a URL of the kind
+_PLACES = {"moved": 10, "gone": 8, "copy": 8, "private": 8}  # pages out of 256 that have a URL of this kind
 
 
 class Mode(Enum):
@@ -77,11 +77,11 @@ class Habit(Enum):
 
 
 _HABITS = {1: Habit.SLOW, 2: Habit.STORMY, 3: Habit.UNRULED}
-_HABITS_REPEAT = 16  # hosts
+_HABITS_REPEAT = 16  # hosts until the habits repeat
 
 
 class Answer(Struct, frozen=True):
-    """The answer to a path. ``kind`` is that of the URL; None if it belongs to no page."""
+    """The answer to a path. ``kind`` is the kind of the URL, or None if the URL belongs to no page."""
 
     status: int
     body: bytes
@@ -175,7 +175,7 @@ class Sites:
     def others(self, number: int, seed: int) -> list[int]:
         host, local = self.place(number)
         start, size = self._start(host), self._size(host)
-        draws = Draws(seed, "links", number, 2 + 4 * _LINKS[-1])  # a popular page may need three, and its site one
+        draws = Draws(seed, "links", number, 2 + 4 * _LINKS[-1])  # up to three draws per popular page, one for its site
         most = draws.between(_LINKS)
         links = list(range(start, start + min(size, _MENU)))
         links += range(start + max(0, local - 2), start + min(size, local + 3))
@@ -196,8 +196,7 @@ class Sites:
 
 
 class Chains:
-    """As many chains as hosts. The next page of a chain is on the next host; its first page is the home page of a
-    host."""
+    """As many chains as hosts. Each chain starts at the home page of a host, and each next page is on the next host."""
 
     def __init__(self, pages: int, hosts: int) -> None:
         self._pages = pages
@@ -223,7 +222,7 @@ _LAYOUTS: dict[Mode, type[Sites | Chains]] = {Mode.WEB: Sites, Mode.CHAINS: Chai
 
 
 def address_of(host: int) -> str:
-    """Return the address of a host, from 127.64.0.1 on, away from those that other programs use."""
+    """Return the address of a host. Addresses start at 127.64.0.1, away from the ones that other programs use."""
     row, last = divmod(host, ROW)
     return f"127.{64 + row // 256}.{row % 256}.{last + 1}"
 

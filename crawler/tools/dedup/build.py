@@ -34,7 +34,7 @@ _LEAST_PIECE = 2**16
 _WORTH_A_PROCESS = 16 * 2**20  # bytes of a list; starting a process takes as long as reading this many
 
 Part = tuple[int, int]  # the start and end of a piece of the list
-Found = tuple[bytes, Counter[str]]  # the digests of the keys in a piece, and the number of lines without one by reason
+Found = tuple[bytes, Counter[str]]  # the digests of the keys in a piece, and the lines without a key, by reason
 
 
 class BuildError(Failure):
@@ -157,5 +157,5 @@ def _work(path: Path, recipe: Recipe, parts: Sequence[Part], out: Connection[Fou
     try:
         for found in _read(path, recipe, parts):
             out.send(found)
-    except Exception as error:  # raised by the parent  # noqa: BLE001
+    except Exception as error:  # the parent raises it  # noqa: BLE001
         out.send(error)

@@ -1,9 +1,9 @@
 """Rebuilds the chain of a stream as one slice, as a crawl does, from the file of digests next to its filter.
 
-A chain of ``slices`` slices is copied into one larger slice in pieces, between the blocks of lines: at most a third of
-the time, so that lines are never delayed for long. The piece that reaches the end of the digests replaces the chain by
-the slice. Between two blocks the file has exactly the keys of the seen-set, so no key can be missed. A crash
-or the end of the run only discards the work. At most one piece of digests is in memory.
+A chain of ``slices`` slices is copied into one larger slice in pieces, between the blocks of lines. This takes at most
+a third of the time, so that lines are never delayed for long. When a piece reaches the end of the digests, the slice
+replaces the chain. Between two blocks the file has the digests of exactly the keys in the seen-set, so no key can be
+missed. A crash or the end of the run only discards the work. At most one piece of digests is in memory.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from crawler.seen.filters.planning import check_memory, successor_plan
 from crawler.tools.dedup.digest_file import DigestFile, DigestsLostError, Mark
 from crawler.tools.dedup.store import FilterFile, StoredFilter
 
-_PIECE = 4_096  # digests; a fraction of a millisecond
+_PIECE = 4_096  # digests per piece, which takes a fraction of a millisecond
 _LONGEST = 0.05  # maximum seconds that a block of lines is delayed
 
 
@@ -125,11 +125,11 @@ class ChainRebuild(AbstractContextManager["ChainRebuild"]):
 def keep_digests(
     file: FilterFile, stored: StoredFilter, slices: int, say: Callable[[str], object], clock: Callable[[], float]
 ) -> AbstractContextManager[ChainRebuild | None]:
-    """Store the digests of a scalable seen-set next to its file, if the seen-set is new or has stored them from the
-    start.
+    """Store the digests of a scalable seen-set next to its file, if the seen-set is new or if its digests have been
+    stored from the start.
 
-    ``slices`` is as for ``ChainRebuild``; with 0, a new seen-set stores none. ``say`` is called if the digests of an
-    existing seen-set are lost. Raises OSError, and DigestsLostError if another file has the name."""
+    ``slices`` is as for ``ChainRebuild``; with 0, no digests are stored for a new seen-set. ``say`` is called if the
+    digests of an existing seen-set are lost. Raises OSError, and DigestsLostError if another file has that name."""
     seen = stored.seen
     if not isinstance(seen, ScalableBloomFilter):
         return nullcontext()

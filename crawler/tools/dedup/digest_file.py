@@ -2,7 +2,7 @@
 
     FILE.digests  =  magic  id  digest*
 
-    magic         8 bytes   89 44 47 53 54 0D 0A 1A   ("DGST", marked as a segment is)
+    magic         8 bytes   89 44 47 53 54 0D 0A 1A   ("DGST", in the format of a segment's magic)
     id            16 bytes  random; also stored in FILE, to detect mismatched files
     digest        16 bytes  of each key, in the order in which they were added
 

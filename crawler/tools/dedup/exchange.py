@@ -2,13 +2,13 @@
 
 A seen-set of kind ``bloom`` and layout ``guava``, or ``guava32`` for the strategy MURMUR128_MITZ_32, has exactly the
 bits of a Guava filter, so conversion loses nothing in either direction. A Guava file stores neither its number of keys
-nor its intended capacity. The first is estimated from its bits. The second is assumed to be the number at which half of
-the bits are set and the fpp is 2**-k.
+nor its intended capacity. The number of keys is estimated from its bits. The capacity is assumed to be the number of
+keys at which half of the bits are set and the fpp is 2**-k.
 
-A Bloom filter as Redis strings can be queried by any client with plain GETBIT. GETBIT counts the bits of a byte from
-the most significant one, a filter's words from the least, so the bits of each byte are reversed. A string has at most
-2**31 bits, half of Redis's limit. The output is commands for ``redis-cli --pipe`` with 1 MiB each, so that the server's
-buffers never need to hold more. ``docs/reference/dedup.md`` describes the computation for readers.
+A Bloom filter as Redis strings can be queried by any client with plain GETBIT. GETBIT numbers the bits of a byte from
+the most significant one, and a filter from the least significant one, so the bits of each byte are reversed. A string
+has at most 2**31 bits, half of Redis's limit. The output consists of commands for ``redis-cli --pipe`` of 1 MiB each,
+so that the server never needs to buffer more. ``docs/reference/dedup.md`` describes the computation for readers.
 """
 
 from __future__ import annotations
@@ -73,8 +73,8 @@ def guava_from_seen(seen: Filter) -> GuavaBloomFilter:
 
 def redis_commands(seen: Filter, key: str, string_bits: int = STRING_BITS) -> Iterator[bytes]:
     """Return commands that write the bits of ``seen`` to ``key``:0 and so on, and its description to ``key``. Raises
-    FilterError, before the first command, if its layout is not one bit per position. ``string_bits`` must be a multiple
-    of 2**23."""
+    FilterError, before the first command, if the layout of ``seen`` is not one bit per position. ``string_bits`` must
+    be a multiple of 2**23."""
     shot = seen.snapshot()
     state: Any = shot.state
     described = state["slices"][0]

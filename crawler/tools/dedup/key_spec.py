@@ -35,7 +35,7 @@ class KeySpec(Struct, frozen=True):
         return self.named("raw lines" if self.raw else "URLs")
 
     def counted(self, lines: int) -> str:
-        """Return the number of lines in words."""
+        """Return the number of lines, with a noun for their kind."""
         return self.named(counted(lines, "raw line" if self.raw else "URL"))
 
     def named(self, lines: str) -> str:

@@ -34,7 +34,8 @@ class FilterFileError(UserFault):
 
 
 class StoredFilter(Struct, frozen=True):
-    """The contents of a file. ``keys`` is None if the file has none, ``digests`` if none are stored next to it."""
+    """The contents of a file. ``keys`` is None if the file has none, ``digests`` is None if no digests are stored next
+    to it."""
 
     seen: Filter
     keys: KeySpec | None
@@ -131,5 +132,5 @@ class FilterFile:
         self.replace(lambda out: write_stored(out, stored))
 
     def replace(self, write: Callable[[Output], object]) -> None:
-        """Replace the file with any bytes."""
+        """Replace the file with the output of ``write``."""
         replace_file(self.path, write, self._disk)

@@ -1,15 +1,15 @@
 """Reads lines and writes the new ones, in order.
 
 It works block by block: hash the lines, look them up and add them, write the new ones, and only then read on. So new
-lines are written as soon as the input pauses, and between two blocks the seen-set holds exactly the written lines. It
-is stored only at the end, when a signal asks to stop, and at intervals.
+lines are written as soon as the input pauses, and between two blocks the seen-set holds exactly the written lines. The
+seen-set is stored only at intervals, when a signal asks to stop, and at the end.
 
     after                          the file holds
     the end, SIGINT, SIGTERM       all written lines: the next run prints none of them again
-    SIGKILL, a failed write        the lines written before it was last stored: later lines are printed again
+    SIGKILL, a failed write        the lines written before the last store: later lines are printed again
 
-If the digests of its keys are stored next to the file, a chain is rebuilt as one slice between the blocks
-(``chain_rebuild``), and after the last one.
+If the digests of the keys are stored next to the file, a chain is rebuilt as one slice between the blocks and after the
+last one (``chain_rebuild``).
 
 So every new line is printed at least once. An output file is synced before the seen-set is stored:
 otherwise a power loss could keep the seen-set and lose the lines.
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from crawler.seen.shared.redis_bloom import ModuleSet
     from crawler.seen.shared.shared_set import SharedSet
 
-_SHARE = 10  # limits storing to a tenth of the time
+_SHARE = 10  # storing takes at most a tenth of the time
 
 
 class Tally(Struct):
@@ -54,10 +54,10 @@ class Tally(Struct):
 
 
 class Lookout:
-    """Adds keys to a seen-set, and warns once for each cause when it fills up, in time to act.
+    """Adds keys to a seen-set, and warns once for each cause, in time to act, when the set fills up.
 
     A forecast reads a part of the filter, so it is not made for each batch. The relevant counts are known in advance:
-    when a tenth of the newest slice is left, and when that slice is full. Keys are added only up to the next of these
+    when a tenth of the newest slice is left, and when the slice is full. Keys are added only up to the next of these
     counts at a time, so a large batch does not skip it."""
 
     def __init__(
@@ -154,7 +154,7 @@ class Keeper:
             self.store(seen)
 
     def settle(self, seen: Filter, interrupted: Callable[[], bool]) -> None:
-        """Store ``seen``; then, unless a signal arrives, finish a pending rebuild and store it again. Raises
+        """Store ``seen``. Unless a signal arrives, then finish any pending rebuild and store ``seen`` again. Raises
         OSError."""
         self.store(seen)
         while self._rebuild is not None and self._rebuild.pending and not interrupted():
@@ -188,8 +188,8 @@ def deduplicate(
 ) -> Tally:
     """Write the lines of ``source`` whose keys are new to ``out``, until ``source`` ends or a signal arrives.
 
-    ``warn`` is called with each warning about ``seen``, before the problem occurs. Raises OSError; then nothing was
-    stored since the last time.
+    ``warn`` is called with each warning about ``seen``, before the problem occurs. Raises OSError, after which the file
+    remains as it was last stored.
     """
     tally = Tally(skipped=keys.skipped)
     room, rebuilt = room_of(seen), 0
@@ -229,11 +229,11 @@ def deduplicate_shared(
     source: LineSource, keys: LineKeys, seen: SharedSet | ModuleSet, out: int, warn: Callable[[str], object]
 ) -> Tally:
     """Write the lines of ``source`` whose keys are new to all producers of a shared set to ``out``, until ``source``
-    ends or a signal arrives. Raises OSError; then the next session of the same producer gets the unwritten
+    ends or a signal arrives. Raises OSError, after which the next session of the same producer gets the unwritten
     lines.
 
-    The new lines of a block are written before the next block is requested. So the keys that the shards hold for this
-    producer until its next request are those that it may not have written when it dies."""
+    The new lines of a block are written before the next block is requested. Until that request, the shards hold the
+    keys of the block for this producer, which may die before it has written their lines."""
     tally = Tally(skipped=keys.skipped)
     warned = False
     for lines, digests in _blocks(source, keys, tally):

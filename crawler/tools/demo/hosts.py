@@ -13,12 +13,12 @@ from aiohttp import ETag, web
 SLOW_PAGES = 16
 SLOW_LEAST, SLOW_MOST = 1.0, 4.0  # seconds per response
 BUSY_PAGES = 24
-BUSY_ALLOWED = 8  # requests ...
-BUSY_WINDOW = 15.0  # ... in this many seconds
+BUSY_ALLOWED = 8  # requests allowed per window
+BUSY_WINDOW = 15.0  # seconds of the window
 SESSIONS = ("5f1c", "9a30", "d772")  # session IDs of the mirror; every page exists in each session
 PERIOD = 12.0  # seconds between two stories
 FRONT = 12  # stories on the front page
-KEPT = 50  # stories that still exist
+KEPT = 50  # newest stories that still exist
 CORRECTED = (25.0, 90.0, 240.0)  # ages of a story, in seconds, at which its text changes
 
 _HOST = re.compile(r"http://([a-z]+)\.localhost")

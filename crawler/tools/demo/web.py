@@ -16,7 +16,7 @@ from crawler.tools.demo.hosts import Busy, Mirror, News, Pages, Slow
 PAGES = Path(__file__).with_name("pages")
 FOLDERS = ("guide", "handbook", "glossary")
 HOSTS = (*FOLDERS, "news", "slow", "busy", "mirror", "dead", "silent")
-_LOST = ("", "minutes.html", "members.html", "rules.html", "2019/plan.html", "2020/plan.html")  # on the dead hosts
+_LOST = ("", "minutes.html", "members.html", "rules.html", "2019/plan.html", "2020/plan.html")  # paths of dead links
 # Below the range of ephemeral ports, so that they are still free when the demo resumes.
 _PORTS = range(20_000, 32_000 - len(HOSTS))
 _ATTEMPTS = 50
@@ -50,8 +50,8 @@ class DemoWeb:
 
     @asynccontextmanager
     async def served(self) -> AsyncIterator[Place]:
-        """Serve the web, at its previous place if it has one. Raises OSError if a port is in use; then none stays
-        bound."""
+        """Serve the web, at its previous place if it has one. If a port is in use, releases all ports and raises
+        OSError."""
         async with AsyncExitStack() as stack:
             place = self.place or _free_place(self._clock())
             sockets = _bind(stack.enter_context(ExitStack()), place.ports)

@@ -1,19 +1,19 @@
 """Runs Scrapy on this project's frontier: requests are stored in a job, which ``crawler stats`` and ``verify`` read.
 
-    job_settings   computes the settings of the job from Scrapy's
+    job_settings   computes the settings of the job from Scrapy's settings
     upkeep         makes the job durable, in a thread
     request_job    the job: it knows the names, positions and bytes of requests, and does not depend on Scrapy
     request_rows   converts a request to bytes and back
     start_requests recognises start requests that an earlier run has queued
-    in_progress    detects the end of a request and its outcome; flushes items to their files before that
-    spider_status  the status for ``crawler stats`` and the dashboard while the spider runs
+    in_progress    detects the end and outcome of a request; before the end, flushes its items to their files
+    spider_status  writes the status of a running spider, for ``crawler stats`` and the dashboard
     dupefilter     the seen-set as DUPEFILTER_CLASS
     scheduler      the SCHEDULER class
 
-A request leaves the scheduler, but not the job. It is done when the engine has removed it from its set of requests in
-progress: its callback or errback has returned, all its results are enqueued or have passed the pipelines, or a
-request from a downloader middleware has replaced it. The requests that result from it and its end are written in one
-transaction, or the requests first. So after a kill, the spider gets every unfinished request again.
+A request that leaves the scheduler stays in the job. It is done when the engine has removed it from its set of requests
+in progress: its callback or errback has returned, all its results are enqueued or have passed the pipelines, or a
+request from a downloader middleware has replaced it. The job writes the end of a request after the requests that result
+from it, or in the same transaction. So after a kill, the spider gets every unfinished request again.
 
 Scrapy is an optional dependency: only the modules of this package import it, and ``import
 crawler.tools.scrapy`` alone does not.

@@ -93,7 +93,7 @@ class ItemFeeds:
         self._told = False
 
     def ended(self) -> None:
-        """Record that a request is done: its items must be in the files before that is written."""
+        """Record that a request is done: its items must be in the files before its end is written."""
         self._due = True
 
     def flush(self) -> None:

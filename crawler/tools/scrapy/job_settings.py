@@ -53,16 +53,16 @@ def _as_chosen(text: str) -> str:
 
 
 def settings_of_job(directory: Path, per_host: int, out: int, given: Mapping[str, Mapping[str, Any]]) -> Settings:
-    """Return the settings of a run on the job in the directory. At most ``out`` requests are out at a time, and
-    ``per_host`` of one host. ``given`` are the user's ``choices``; a job keeps the parameters that shaped it, and
-    rejects other choices. Raises JobError, SettingsError."""
+    """Return the settings of a run on the job in the directory. At most ``out`` requests are handed out at a time, at
+    most ``per_host`` of them for one host. ``given`` are the user's ``choices``; a job keeps the parameters that shaped
+    it, and rejects other choices. Raises JobError, SettingsError."""
     check_whole(directory)
     check_fetcher(directory, FETCHER)
     tables: dict[str, dict[str, Any]] = shape_of_job(directory)
-    # The seen-set is looked up before a request is created, so there is nothing to doubt and look up later.
+    # The seen-set is looked up before a request is created, so no answer needs to be confirmed later.
     tables.setdefault("seen", {}).setdefault("ledger", False)
     own: dict[str, dict[str, Any]] = {
-        # New hosts may hold a quarter of the slots. That is twice the possible number of requests out, so the
+        # New hosts may hold a quarter of the slots. That is twice the maximum number of requests handed out, so the
         # frontier never runs out of slots.
         "crawl": {"scope": "any", "concurrency": min(8 * max(out, per_host), 2**16)},
         "robots": {"ignore": True},

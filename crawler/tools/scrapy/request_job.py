@@ -116,7 +116,7 @@ class RequestJob:
     # -- adding requests ---------------------------------------------------------------------------------------
 
     def knows(self, name: str) -> bool:
-        """Return True if a request of that name was added, according to the seen-set. Counts it as a duplicate."""
+        """Return True if the seen-set reports that a request of that name was added, and count a duplicate."""
         known = name in self._recent or name in self._unwritten.brought or self._was_seen(name)
         if known:
             self._remember(name)
@@ -250,8 +250,8 @@ class RequestJob:
         self._upkeep.sync()
 
     def close(self) -> None:
-        """Write the waiting changes, make them durable and release the directory. The next run gets requests that are
-        out again."""
+        """Write the waiting changes, make them durable and release the directory. The next run gets all requests that
+        are still handed out."""
         try:
             if not self._is_broken and self.flush() and self.job.writer.whole:
                 self._upkeep.end(self.clock())

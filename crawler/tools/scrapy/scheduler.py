@@ -55,8 +55,8 @@ class Scheduler(BaseScheduler):
 
     @classmethod
     def from_crawler(cls, crawler: Any) -> Self:
-        # Raise all errors here, not in ``open``. If that fails, Scrapy closes extensions that were not
-        # opened: its SpiderState then empties the file of the spider's state.
+        # Raise all errors here, not in ``open``. If ``open`` fails, Scrapy closes extensions that were not opened: its
+        # SpiderState then empties the file of the spider's state.
         try:
             scheduler = cls(crawler)
         except Exception as error:
@@ -119,7 +119,7 @@ class Scheduler(BaseScheduler):
         except OSError as error:
             if not self._broken:
                 raise
-            # This is the fault that stopped the spider, which was already logged.
+            # This error stopped the spider and was already logged.
             log.error("The job is closed without writing the rest: %s", error, extra={"spider": self.spider})
         finally:
             closed = self.df.close(reason)

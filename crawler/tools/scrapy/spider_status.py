@@ -39,7 +39,7 @@ class SpiderStatus:
         self._states = HostStates(job.store, job.frontier, Sites(settings), clock)
         self._observed = Observed()
         self._file = Expendable(str(job.directory / LIVE))
-        self.out: dict[Lease, str] = {}  # URLs of the requests that are out
+        self.out: dict[Lease, str] = {}  # URLs of the requests that are handed out
 
     def show(self, now: float) -> None:
         """Write the status if it is due."""
@@ -81,7 +81,7 @@ class SpiderStatus:
             self._next_count = now + PAUSE * (time.perf_counter() - began)
 
     def taken(self, lease: Lease) -> None:
-        """Record that a request is out."""
+        """Record that a request is handed out."""
         if lease.entry is not None:
             self.out[lease] = without_name(lease.entry.href)
 

@@ -17,7 +17,7 @@ from scrapy import Request
 
 from crawler.tools.scrapy.request_job import RequestJob
 
-_NOTED = struct.Struct("<IIQ")  # times queued in total; times yielded in that run; number of the run
+_NOTED = struct.Struct("<IIQ")  # times queued in total; times yielded in the last run; number of that run
 _RUNS = b"runs"
 _START = b"start"
 _NUMBER = struct.Struct("<Q")
@@ -58,23 +58,23 @@ class StartRequests:
         job.put_note(_RUNS, _NUMBER.pack(self._run))
 
     def is_start(self, request: Request) -> bool:
-        """Return True if the request has just come from the spider's start; call it once for each request."""
+        """Return True if the spider's start has just yielded the request. Must be called once for each request."""
         if request in self._coming:
             self._coming.discard(request)
             return True
         return False
 
     def is_due(self, fingerprint: bytes) -> bool:
-        """Return True if a start request with that fingerprint must be queued; then call ``queued``. Otherwise record
-        that the spider yielded it."""
+        """Return True if a start request with that fingerprint must be queued; the caller then calls ``queued``.
+        Otherwise record that the spider yielded it, and return False."""
         queued, came = self._counts(fingerprint)
         if came < queued:
             self._note(fingerprint, queued, came + 1)
         return came >= queued
 
     def queued(self, fingerprint: bytes) -> None:
-        """Record that the request is queued, in the same transaction. Do not call it for a request that is only in
-        memory: the next run must queue that again."""
+        """Record that the request is queued, in the transaction that queues it. Do not call it for a request that is
+        only in memory: the next run must queue that again."""
         queued, came = self._counts(fingerprint)
         self._note(fingerprint, queued + 1, came + 1)
 

@@ -1,7 +1,8 @@
 """Makes a job of requests durable in the background: syncs and generations run in the job's thread, one piece at each
 call, and the spider never waits for the disk.
 
-It also tracks finished requests whose bytes are still stored; these are deleted once the end is durable.
+It also tracks finished requests whose bytes are still stored. The bytes are deleted once the end of the request is
+durable.
 """
 
 from __future__ import annotations
@@ -24,8 +25,8 @@ def delete(names: Iterable[bytes], batch: Batch) -> None:
 
 
 class EndedNames:
-    """Finished requests whose bytes are still stored. A sync makes those ends durable that were written before
-    it started."""
+    """Finished requests whose bytes are still stored. A sync makes the ends durable that were written before it
+    started."""
 
     def __init__(self, found: list[bytes]) -> None:
         self._written = found
@@ -37,7 +38,7 @@ class EndedNames:
         self._written.extend(names)
 
     def begin_sync(self) -> None:
-        """Record the start of a sync. If an earlier one failed, this one makes its ends durable too."""
+        """Record the start of a sync. This sync also covers the ends of an earlier sync that failed."""
         self._syncing += self._written
         self._written = []
 
@@ -53,7 +54,7 @@ class EndedNames:
 
 
 class Upkeep:
-    """Syncs and generations of one job, one after another."""
+    """Runs the syncs and generations of one job, one after another."""
 
     def __init__(self, job: Job, ended: EndedNames, settings: DurabilitySettings, now: float) -> None:
         self._job = job

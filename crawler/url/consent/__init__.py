@@ -1,1 +1,1 @@
-"""The uses of their pages that sites allow or refuse, by purpose. Plain data, without I/O."""
+"""Which uses of their pages sites allow or refuse, by purpose. Plain data, without I/O."""

@@ -1,7 +1,7 @@
 """Statements of consent: what headers, elements and directives of a page state about each purpose.
 
 A statement consists of a purpose, whether that use is allowed, and its source. Values that a source does not define are
-ignored. If statements disagree, the stricter one holds; among equal ones, the first names the source.
+ignored. If statements disagree, the stricter one holds; of equal statements, the first one counts.
 docs/how-to/respect-opt-outs.md has the table of all sources, with the versions of their drafts.
 
 Lines of robots.txt and rules of files with terms (``crawler.url.consent.terms``) apply by path. A line may start with a
@@ -92,7 +92,7 @@ def of_headers(usages: Sequence[str], reservations: Sequence[str]) -> Stated:
 
 
 def reserved(value: str, source: str) -> Stated:
-    """What a value of ``tdm-reservation`` says."""
+    """Return the statement in a value of ``tdm-reservation``."""
     return _of(_RESERVED.get(value.strip(), {}).items(), source)
 
 
@@ -110,7 +110,7 @@ def of_directives(names: Iterable[str], source: str, now: float, *, image: bool 
     found = []
     for name in names:
         word = UNAVAILABLE if has_passed(name, now) else name
-        if word in known and name != UNAVAILABLE:  # without a time, it states nothing
+        if word in known and name != UNAVAILABLE:  # without a time, the directive states nothing
             found.append(dict.fromkeys(known[word], (False, f"{source}: {word}")))
     return stricter(*found)
 
@@ -178,7 +178,8 @@ class PathStatements:
 
 
 def robots_statements(lines: Iterable[tuple[str, str]]) -> PathStatements:
-    """What lines of robots.txt state. ``lines``: the key of each, in lower case, and its value, in Latin-1."""
+    """Return the statements in lines of robots.txt. ``lines``: the key of each, in lower case, and its value, in
+    Latin-1."""
     read = list[tuple[str, str, Stated]]()
     for key, value in list(lines)[:LINES_MOST]:
         parse, source = _KINDS[key]

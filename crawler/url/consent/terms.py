@@ -1,7 +1,7 @@
 """Files with terms of use: ``/.well-known/tdmrep.json`` (TDMRep) and licenses in XML (RSL 1.0). Bytes in, rules out.
 
 A rule is a pattern of paths, as in robots.txt, and the uses that it allows or refuses. Of the rules of one file, those
-with the longest pattern that matches count.
+with the longest matching pattern count.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from xml.etree import ElementTree
 
 from crawler.url.consent.statements import AI_INPUT, AI_TRAIN, SEARCH, TDM, PathStatements, reserved
 
-BYTES_MOST = 128 * 1024  # of a file that is read
-RULES_MOST = 500  # of a file that count: each is looked at for each page
+BYTES_MOST = 128 * 1024  # maximum bytes of a file
+RULES_MOST = 500  # maximum rules used of a file: each is checked for each page
 TDMREP = "/.well-known/tdmrep.json"
 _USAGES = {
     "search": (SEARCH,),
@@ -32,12 +32,12 @@ _PATH = re.compile(r"https?://([^/?#]*)(.*)", re.IGNORECASE | re.DOTALL)
 Rules = list[tuple[str, dict[str, bool]]]
 
 
-TDM_FILE, RSL_FILE = "tdmrep.json", "RSL license"  # of a host; as sources in records
-Terms = dict[str, Rules]  # of these files, and of licenses of pages by URL; no rules if there is no such file
+TDM_FILE, RSL_FILE = "tdmrep.json", "RSL license"  # the files of a host, as sources in records
+Terms = dict[str, Rules]  # by file of the host, or by URL of a license that a page names; empty rules: no such file
 
 
 def read_terms(kind: str, body: bytes, href: str) -> tuple[Rules, str | None]:
-    """The rules of a file for the host of ``href``, and why it cannot be read."""
+    """Return the rules of a file for the host of ``href``, and the reason if the file cannot be read."""
     if len(body) > BYTES_MOST:
         return [], f"it is longer than {BYTES_MOST // 1024} KiB"
     authority = href.split("/", 3)[2].rpartition("@")[2]
@@ -50,7 +50,7 @@ def read_terms(kind: str, body: bytes, href: str) -> tuple[Rules, str | None]:
 
 
 def terms_statements(terms: Terms) -> PathStatements:
-    """What the terms state by path."""
+    """Return the statements of the terms, by path."""
     return PathStatements(
         (kind, path, {purpose: (allowed, kind) for purpose, allowed in uses.items()})
         for kind, rules in terms.items()
@@ -59,7 +59,7 @@ def terms_statements(terms: Terms) -> PathStatements:
 
 
 def _path(location: str, authority: str) -> str | None:
-    """The pattern of paths of a location, in Latin-1; None if it is of another host."""
+    """Return the path pattern of a location, in Latin-1; None if the location is on another host."""
     full = _PATH.fullmatch(location)
     if full is not None and full[1].lower() != authority and not fnmatchcase(authority, full[1].lower()):
         return None
@@ -86,8 +86,8 @@ class _NoDoctype(ElementTree.TreeBuilder):
 
 
 def _license(body: bytes) -> Rules:
-    """The rules of an RSL document. A use is allowed by a license that asks for nothing: no payment, no server to get
-    it from, and no condition on who uses it where. It is refused by any license that prohibits it."""
+    """Return the rules of an RSL document. A use is allowed by a license that demands no payment and no license server,
+    and has no condition on who uses the page or where. A use is refused by any license that prohibits it."""
     rules: Rules = []
     for content in ElementTree.fromstring(body, ElementTree.XMLParser(target=_NoDoctype())).iterfind(".//{*}content"):
         for license in content.iterfind("{*}license"):
@@ -101,6 +101,6 @@ def _license(body: bytes) -> Rules:
 
 
 def _named(elements: Iterable[ElementTree.Element]) -> list[str]:
-    """The purposes that elements name, of those of usage."""
+    """Return the purposes that elements of the type "usage" name."""
     texts = ["".join(each.itertext()).lower() for each in elements if each.get("type", "usage") == "usage"]
     return [purpose for word in re.split(r"[,\s]+", ",".join(texts)) for purpose in _USAGES.get(word, ())]

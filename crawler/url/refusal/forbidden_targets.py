@@ -1,7 +1,7 @@
 """The crawler's own rules for hosts that it must not contact, regardless of where a URL comes from.
 
 A page on the public web may link to ``http://10.0.0.1/admin`` or to the mail server's port, or resolve its name to
-127.0.0.1, and so use a crawler to attack services that are not meant for it. The user can permit exceptions by flag or
+127.0.0.1, and so use a crawler to attack services that are not public. The user can permit exceptions by flag or
 setting:
 
     private-address    loopback, private and reserved addresses       ``--allow-private``, ``--allow-network``

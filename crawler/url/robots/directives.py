@@ -12,11 +12,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 
-MOST = 32  # directives of one page
+MOST = 32  # maximum directives of one page
 _VALUES = 16  # headers or elements read per page
-_CHARACTERS = 2_048  # read of each
+_CHARACTERS = 2_048  # characters read of each of these
 _NAME_CHARACTERS = 40  # maximum length of a directive
-_DATES = 4  # read per value
+_DATES = 4  # dates read per value
 
 # Directives with a value after a colon. Any other name before a colon is a crawler's.
 _VALUED = frozenset(("max-snippet", "max-image-preview", "max-video-preview", "unavailable_after"))

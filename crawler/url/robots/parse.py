@@ -22,11 +22,11 @@ from crawler.url.consent.statements import PathStatements, robots_statements
 from crawler.url.robots.path_patterns import Patterns
 
 LINE_BYTES = 16_664  # maximum line length, as in Google's parser: eight times the longest URL of some browsers
-SITEMAPS_MOST = 1_000  # kept from one robots.txt
+SITEMAPS_MOST = 1_000  # sitemaps kept from one robots.txt
 
 _TOKEN = re.compile(r"[A-Za-z0-9_.-]+")
 _COMPATIBLE = re.compile(r"Mozilla/[^(]*\([^;]*compatible;\s*([A-Za-z0-9_.-]+)")
-_MARK = re.compile("\xef(?:\xbb\xbf?)?")  # also a partial byte order mark
+_MARK = re.compile("\xef(?:\xbb\xbf?)?")  # a byte order mark, or the start of one
 _WIDE = (  # UTF-32 first, because one of its marks starts with a UTF-16 mark
     (codecs.BOM_UTF32_LE, "utf-32"),
     (codecs.BOM_UTF32_BE, "utf-32"),
@@ -51,7 +51,7 @@ class RobotsRecordError(ValueError):
 
 
 class Cut(StrEnum):
-    """The part of a robots.txt that was left out, in words."""
+    """Why a part of a robots.txt was left out, as text."""
 
     BYTES = "it is longer than 500 KiB"
     LINES = f"lines are cut at {LINE_BYTES:,} bytes"

@@ -206,8 +206,8 @@ class _Sorted:
     def longest(self, path: str) -> int:
         """Return the greatest weight of the texts that are prefixes of the path; 0 if there is none.
 
-        All texts sorted between the longest of them and the path start with it. So the last text not after the path
-        either is that text or has it among its prefixes.
+        Let P be the longest of these prefixes. All texts sorted between P and the path start with P. So the last text
+        that is not after the path either is P or has P among its prefixes.
         """
         number = bisect_right(range(len(self)), path, key=self._at) - 1
         while number >= 0 and not path.startswith(self._at(number)):

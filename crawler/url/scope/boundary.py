@@ -35,12 +35,12 @@ class Outside(StrEnum):
     NOT_INCLUDED = "not_included"
     EXCLUDED_BY_PATTERN = "excluded_by_pattern"
     TOO_LONG = "too_long"
-    FILTERED = "filtered"  # by the user's code, which is called last
+    FILTERED = "filtered"  # rejected by the user's code, which is called last
 
 
 class Reach(Struct):
-    """The links of one page that are off the site. ``page``: how many hops off the site the page is. ``of``: by href,
-    the reach (hops, or LEAF) of those links that belong to the crawl."""
+    """The links of one page that are off the site. ``page``: how many hops off the site the page is. ``of``: the reach
+    (hops, or LEAF) of those links that belong to the crawl, by href."""
 
     page: int
     of: dict[str, int] = field(default_factory=dict)
@@ -79,8 +79,8 @@ class Boundary:
         reach: Reach | None = None,
     ) -> list[L]:
         """Return the links that belong to the crawl; the others are counted in ``outside``. ``seed``: the links are
-        seeds or their redirects. ``vouched``: the links are sitemaps, which need not match an include pattern, and
-        these hrefs need not be in scope. Without ``reach``, no link may lead off the site."""
+        seeds or their redirects. ``vouched``: the links are sitemaps, which need not match an include pattern; those
+        with these hrefs need not be in scope either. Without ``reach``, no link may lead off the site."""
         if self._max_depth is not None and depth > self._max_depth:
             _count(outside, Outside.TOO_DEEP, len(links))
             return []
@@ -108,8 +108,8 @@ class Boundary:
     def embedded(
         self, links: Sequence[L], depth: int, outside: dict[Outside, int], reach: Reach, *, anywhere: bool
     ) -> list[L]:
-        """Return the embedded resources of a page that should be fetched: those that belong to the crawl as links
-        would, and leaves. ``anywhere``: off the scope too."""
+        """Return the embedded resources of a page that should be fetched. Those that would not belong to the crawl as
+        links become leaves. ``anywhere``: include resources off the scope."""
         if not anywhere:
             wanted = self._scope.inside(links)
             _count(outside, Outside.OFF_SCOPE, len(links) - len(wanted))

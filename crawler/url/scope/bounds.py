@@ -99,7 +99,7 @@ def _copies(before: Sequence[Any], now: Sequence[Any]) -> bool:
 class Line(Struct, frozen=True):
     """One limit. A ``Limit`` leaves out links: its row is a page, which is visited again when the limit is lifted. A
     ``Rule`` refuses URLs: its row is a URL, which is checked again. ``lifts`` compares the values of ``settings`` under
-    which a row was written with the current ones, and returns True if that must be done."""
+    which a row was written with the current ones, and returns True if the row must be visited or checked again."""
 
     limit: Limit | Rule
     settings: tuple[str, ...]

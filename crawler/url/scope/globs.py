@@ -37,14 +37,14 @@ class NumberRange(Struct, frozen=True):
             raise GlobError(f"a bound of a number range has at most {_DIGITS_MOST} digits")
         low, high = int(least), int(most)
         if low > high:
-            raise GlobError(f"the number range {least}..{most} is empty: the smaller number comes first")
+            raise GlobError(f"the number range {least}..{most} is empty: the smaller number must come first")
         lengths = range(len(str(low)), len(str(high)) + 1)
         spans = [_span(str(max(low, 10 ** (n - 1) if n > 1 else 0)), str(min(high, 10**n - 1))) for n in lengths]
         return cls(rf"(?<![0-9])0*(?:{'|'.join(spans)})(?![0-9])")
 
 
 def _span(low: str, high: str) -> str:
-    """Return an expression for the numbers from ``low`` to ``high``, which have as many digits."""
+    """Return an expression for the numbers from ``low`` to ``high``, which have the same number of digits."""
     more = len(low) - 1
     if not low.strip("0") and not high.strip("9"):
         return f"[0-9]{{{more + 1}}}"

@@ -1,4 +1,4 @@
-"""The scope of a crawl: it grows from the seeds, and decides about each outlink.
+"""The scope of a crawl: it grows from the seeds, and decides which outlinks belong to the crawl.
 
 An *entry* is the contribution of one seed, as text that can be stored and restored:
 

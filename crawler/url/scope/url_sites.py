@@ -54,7 +54,7 @@ class UrlSites:
 
     @classmethod
     def of_settings(cls, settings: Settings) -> UrlSites | None:
-        """Return None if no table has a key for URLs."""
+        """Return the settings of each URL, or None if no table has a key for URLs."""
         sites = cls(settings) if settings.site.tables else None
         return sites or None
 

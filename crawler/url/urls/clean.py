@@ -1,8 +1,8 @@
 """Recognises links that the parser would return unchanged, so that it need not be called.
 
-A *clean* link has three properties: the parser's href is the link itself (after its base, if relative), so is the key,
-and this holds for every http or https base. Two checks decide whether a link is clean: its characters here, for all
-links of a page in a few passes of C, and its structure in ``Base``.
+A *clean* link has three properties: the parser's href is the link itself (after its base, if relative), the key is the
+same, and both hold for every http or https base. Two checks decide whether a link is clean: its characters here, for
+all links of a page in a few passes of C, and its structure in ``Base``.
 
 Both checks leave out everything that needs a closer look, valid or not: capitals in the host, labels in punycode, hosts
 that end in a number, default ports, triplets of unreserved characters or in lower case, quotation marks, most segments
@@ -48,8 +48,8 @@ def distinct_links(texts: Iterable[str]) -> tuple[list[str], list[bytes]]:
     iteration per link.
 
     A fragment starts at the first ``#``, whatever state the parser is in. Cutting it before the parser trims the text
-    may leave a space or control at the end, where the parser would trim it; the ``#`` must then be put back. Only in
-    this case does a link end in one.
+    may leave a space or control at the end, where the parser would trim it; the ``#`` must then be put back. No other
+    link ends in a space or control.
     """
     several = list(texts)
     links = list(dict.fromkeys(map(itemgetter(0), map(str.partition, several, repeat("#")))))

@@ -81,7 +81,7 @@ def _involved() -> dict[str, frozenset[bytes] | None]:
         if not rule or rule.startswith("//"):
             continue
         *_, label, top = ["", *rule.removeprefix("!").split(".")]
-        if not rule.isascii():  # few are: the codec takes as long as all other work
+        if not rule.isascii():  # rare: this codec takes as long as all other work
             label, top = (each.encode("idna").decode("ascii") for each in (label, top))
         found.setdefault(top, set()).add(label.encode("ascii"))
         if label == "*":

@@ -73,7 +73,7 @@ def drop_tracking(key: str) -> str:
 
 
 def sort_query(key: str) -> str:
-    """Sort by name only, stably: the order of parameters with one name may carry meaning."""
+    """Sort by name only, and stably: the order of parameters with the same name may matter."""
     if "&" not in key:
         return key
     origin, path, query = _split(key)

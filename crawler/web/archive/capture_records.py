@@ -15,7 +15,7 @@ from crawler.web.archive.warc_record import FIELDS_TYPE, Field, Kind, fields_blo
 
 DOCUMENT_TYPE = "text/html; charset=utf-8"
 RECORDS = 3  # maximum number of records per exchange
-RANDOM_BYTES = RECORDS * ID_BYTES  # for the record ids of one exchange
+RANDOM_BYTES = RECORDS * ID_BYTES  # random bytes for the record ids of one exchange
 
 _UNCHANGED = 304
 _PROFILE = "http://netpreserve.org/warc/1.1/revisit/"
@@ -55,9 +55,9 @@ def payload_digest(capture: Capture) -> bytes | None:
 def records(
     capture: Capture, digest: bytes | None, earlier: Earlier | None, about: Iterable[Field], random: bytes
 ) -> list[bytes]:
-    """Return the records of an exchange, that of the response first. ``digest`` is the result of ``payload_digest``,
-    ``earlier`` the capture found by it; for a 304 response, the one that is still valid. ``about`` has the fields of
-    the metadata record, which is omitted if there are none. ``random`` has ``RANDOM_BYTES`` random bytes."""
+    """Return the records of an exchange, the response's first. ``digest`` is the result of ``payload_digest``,
+    ``earlier`` the capture with this digest; for a 304 response, the capture that is still valid. ``about`` has the
+    fields of the metadata record, which is omitted if there are none. ``random`` has ``RANDOM_BYTES`` random bytes."""
     own = record_id(random[:ID_BYTES])
     about_all = f"WARC-Target-URI: {one_line(capture.url)}\r\nWARC-Date: {date_label(capture.at)}\r\n"
     exchanged = f"{about_all}WARC-IP-Address: {capture.address}\r\n" if capture.address else about_all
@@ -75,7 +75,7 @@ def records(
 
 def conversion(url: str, at: int, answer: bytes, random: bytes, html: bytes, most: int) -> bytes:
     """Return the record of the document that a browser rendered from a response. ``answer`` has the random bytes of the
-    response's id, ``random`` those for the new one. At most ``most`` bytes of ``html`` are stored."""
+    response's id, ``random`` those for the id of the new record. At most ``most`` bytes of ``html`` are stored."""
     fields = (
         f"WARC-Record-ID: {record_id(random[:ID_BYTES])}\r\nWARC-Target-URI: {one_line(url)}\r\n"
         f"WARC-Date: {date_label(at)}\r\nWARC-Refers-To: {record_id(answer[:ID_BYTES])}\r\n"

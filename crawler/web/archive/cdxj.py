@@ -1,6 +1,6 @@
 """Lines of the index of an archive in CDXJ: key, time, and a JSON object with the location of the record.
 
-The lines are sorted by their bytes. The field names, and strings for numbers, are those of the cdxj-indexer.
+The lines are sorted by their bytes. As in the output of cdxj-indexer, whose field names are used, numbers are strings.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ _NOT_MODIFIED = 304
 
 
 def line_of(found: FoundRecord, file_name: str) -> bytes | None:
-    """Return the index line of a record in the file ``file_name``, or None if the record is not indexed. Not indexed
-    are records other than responses, and 304 responses, which have no payload and would be replayed instead of the
+    """Return the index line of a record in the file ``file_name``, or None if the record is not indexed. Only responses
+    and revisits are indexed, except 304 responses: these have no payload, and readers would replay them instead of the
     unchanged page."""
     kind = found.fields.get("warc-type")
     if kind not in (Kind.RESPONSE, Kind.REVISIT):

@@ -22,7 +22,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def sha1(data: bytes) -> bytes:
-    """Return the SHA-1 digest, which archives agree on, so that their payloads can be compared. It only guards against
+    """Return the SHA-1 digest. Archives agree on SHA-1, so their payloads can be compared. It only guards against
     accidents: an attacker can make two payloads with the same digest."""
     return hashlib.sha1(data, usedforsecurity=False).digest()
 

@@ -1,4 +1,4 @@
-"""Finds payloads that are already archived: rows of a store that map the digest of a payload to its capture. Other rows
+"""Finds payloads that are already archived, by rows that map the digest of a payload to its capture. Other rows
 map the validators of a later conditional request to the capture that a 304 response would confirm.
 
 A row starts with the sequence number of the record whose parts contain the payload. If the end of a

@@ -10,9 +10,9 @@
 A preflight asks whether a request may be made (CORS). If the request is allowed, the preflight is answered here; it is
 never sent.
 
-Most headers are forwarded: headers set by a script belong to the request, and servers require them. Not forwarded
-are the browser's headers about itself (the crawler sends its own name), cookies (the crawler sends its own), and
-headers for caching and ranges (the crawler caches whole responses).
+Most headers are forwarded: headers set by a script belong to the request, and servers require them. The others are not:
+the browser's headers about itself (the crawler sends its own name), cookies (the crawler sends its own), and headers
+for caching and ranges (the crawler caches whole responses).
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from crawler.url.urls.domain import registrable_domain
 from crawler.url.urls.host_key import split_origin
 from crawler.web.browser.rendered import Answer, Kind, Refusal, SubRequest
 
-# Hosts that only count, measure, record or advertise. Requests to them would report a visitor who does not
-# exist, and each costs a host, a robots.txt and a gap. Only the most common ones; other lists have 50,000 hosts.
+# Hosts that only count, measure, record or advertise. Requests to them would report a visitor who does not exist, and
+# each host costs a robots.txt request and a delay. Only the most common ones; other lists have 50,000 hosts.
 _TRACKERS = """
 google-analytics.com googletagmanager.com googletagservices.com googlesyndication.com googleadservices.com
 doubleclick.net adservice.google.com connect.facebook.net bat.bing.com clarity.ms hotjar.com mixpanel.com segment.com

@@ -15,7 +15,7 @@ from crawler.web.browser.rendered import Answer, Ask, Budget, NotRendered, Rende
 from crawler.web.browser.tab import Tab
 
 PAGES_MOST = 500  # pages per process; memory leaks are small, and a start costs as much as a few pages
-START_WAIT = 30.0  # seconds
+START_WAIT = 30.0  # seconds to wait for the browser to start
 ATTACH = {"autoAttach": True, "waitForDebuggerOnStart": True, "flatten": True}  # new targets wait until they are set up
 
 

@@ -50,7 +50,7 @@ class EngineFault(Exception):
 def find_engine(settings: BrowserSettings) -> Engine:
     """Return the engine chosen by the settings. Raises EngineFault if it is missing or not allowed to run."""
     if sys.platform != "linux":
-        raise EngineFault("pages are rendered on Linux only, which confines the browser: leave out --browser")
+        raise EngineFault("pages are rendered only on Linux, where the browser can be confined: omit --browser")
     if os.geteuid() == 0 and not settings.no_sandbox:
         raise EngineFault("browsers have no sandbox as root: use another user, or browser.no_sandbox = true")
     if settings.engine == LIGHTPANDA:

@@ -5,9 +5,9 @@ revalidated it (304). Only ``max-age`` makes a response fresh; others are revali
 Scripts and style sheets without a stated lifetime are fresh for ``UNSTATED`` seconds, because the pages of a site share
 them, and a browser would request them once.
 
-Each page has its own cookies: it gets those that a response sets whenever the response is served, and a private
-response only if it has the same cookies as the page that requested it. The browser's own caching headers are ignored:
-its cache is disabled, so it sends them with each request.
+Each page has its own cookies. Whenever a response is served to a page, the page gets the cookies that it sets. A
+private response is served only to pages with the same cookies as the page that requested it. The browser's own caching
+headers are ignored: its cache is disabled, so it sends them with each request.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ class HttpCache:
 
 
 def _lifetime(get: Get, answer: Answer) -> float:
-    """Return the number of seconds from its request that a response is fresh."""
+    """Return for how many seconds after its request a response is fresh."""
     said, control = _first(answer), _directives(answer, "cache-control")
     if "no-cache" in control:
         return 0.0

@@ -44,7 +44,7 @@ ctypes.CDLL(None).prctl(1, signal.SIGKILL)
 if os.getppid() != parent: sys.exit()
 """
 _AT_ONCE = ClientWSTimeout(ws_close=0.0)
-_COOKIES_WAIT = 0.2  # seconds
+_COOKIES_WAIT = 0.2  # seconds to wait for the page's cookies
 _LOOK = 0.01  # seconds between attempts to connect
 _SWITCHES = f"""
 serve --unix-socket /proc/self/cwd/{_SOCKET} --cdp-max-connections 256 --cdp-max-message-size 268435456

@@ -24,7 +24,7 @@ class CallFailed(Exception):
 
 
 class Pipe(asyncio.Protocol):
-    """The connection of one browser. ``gone`` is done when it has ended."""
+    """The connection of one browser. ``gone`` is done when the connection has ended."""
 
     def __init__(self) -> None:
         self.listeners: dict[str, Listener] = {}  # by session; "" is the browser itself

@@ -1,8 +1,8 @@
 """One browser process: started without a network, monitored, and ended with the crawler.
 
-A small launcher program asks the kernel to kill it with its parent, and passes it the two pipes as descriptors
-3 and 4. Each of its processes is limited to the memory that all together may use. Its profile is a separate directory,
-which is locked while the crawler runs; profiles left by a killed crawler are removed at the next start.
+A small launcher program asks the kernel to kill the browser with its parent, and passes it the two pipes as descriptors
+3 and 4. The browser's total memory limit also applies to each of its processes. Its profile is a separate
+directory, which is locked while the crawler runs; profiles left by a killed crawler are removed at the next start.
 """
 
 from __future__ import annotations
@@ -46,7 +46,8 @@ _ENVIRONMENT = ("PATH", "LANG", "LC_ALL", "TZ", "LD_LIBRARY_PATH", "CHROME_DEVEL
 
 # Each request of a page is paused and answered by the crawler. These switches disable the browser's own requests, and
 # those that are not paused: there is no resolver, and the proxy is a port on which nothing can listen. The part of the
-# browser that handles requests has no process of its own: if that ended alone, pages would lose requests unnoticed.
+# browser that handles requests has no process of its own: if that process ended alone, pages would lose requests
+# unnoticed.
 _SWITCHES = """
 --headless --remote-debugging-pipe --no-startup-window --proxy-server=socks5://127.0.0.1:0
 --proxy-bypass-list=<-loopback> --webrtc-ip-handling-policy=disable_non_proxied_udp
@@ -68,7 +69,8 @@ BackForwardCache PaintHolding WebUIOmniboxPopup WebUIOmniboxAimPopup WebUIOmnibo
 
 
 class BrowserProcess:
-    """A browser process. ``pages`` were started in it, ``active`` are open. If it is ``worn``, no more are started."""
+    """A browser process. ``pages``: number of pages started in it; ``active``: those still open. If ``worn``, it gets
+    no more."""
 
     launch = LAUNCH  # the program that launches it
 
@@ -187,7 +189,7 @@ def _new_profile(directory: Path, files: contextlib.ExitStack) -> Path:
 def remove_leftovers(directory: Path) -> None:
     """Remove the profiles of killed crawlers."""
     for profile in directory.glob(f"{PREFIX}*"):
-        with contextlib.suppress(OSError), contextlib.ExitStack() as files:  # a running crawler has it
+        with contextlib.suppress(OSError), contextlib.ExitStack() as files:  # a running crawler holds its lock
             lock = os.open(profile, os.O_RDONLY)
             files.callback(os.close, lock)
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -77,9 +77,9 @@ class Failed(Struct, frozen=True):
 
 
 class Budget(Struct, frozen=True):
-    """The limits of one page: beyond them, its requests are refused and it is used as it is.
+    """The limits of one page. Beyond them, its further requests are refused, and its document is used as it is.
 
-    ``seconds`` do not count while the page waits for an answer."""
+    ``seconds`` does not include the time in which the page waits for an answer."""
 
     requests: int = 50
     bytes: int = 32 * 2**20
@@ -123,7 +123,7 @@ class Rendered(Struct, frozen=True):
 
 class NotRendered(Struct, frozen=True):
     """The page could not be rendered: the tab crashed or hung, or there is no engine. ``died``: the browser or the tab
-    ended, which may be the fault of another page."""
+    ended, perhaps because of another page."""
 
     error: str
     engine: str = ""

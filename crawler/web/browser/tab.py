@@ -40,13 +40,13 @@ ROUNDS = (
     500,
     500,
 )  # ... and afterwards; the last ones are for pages that load more when scrolled to the end
-FRAME = 16  # milliseconds
+FRAME = 16  # milliseconds of one frame
 ANIMATED = 100  # playback rate of animations, because frames are drawn in real time
 FRAMES_MOST = 40  # maximum number of frames to wait for
 OPEN_WAIT = 5.0  # minimum seconds for opening a page
 LAST_WAIT = 5.0  # seconds to get the document ...
 CUT_WAIT = 3.0  # ... and to get it after a cut
-WORKER_WAIT = 0.1  # seconds that an answer to a worker counts as pending, for its next message or request
+WORKER_WAIT = 0.1  # seconds to wait after an answer to a worker, which may send a message or another request
 LOOK = 5.0  # seconds between checks of a page that waits for answers
 ROUTES_MOST = 100
 REFUSED_MOST = 1_000  # refused requests; beyond this the page is cut
@@ -105,7 +105,7 @@ class Tab:
         self._pipe, self._context, self._ask, self._budget = pipe, context, ask, budget
         self._page: Answer | None = answer  # until the browser has requested it
         self._session = ""
-        self._sessions: dict[str, str] = {}  # types by session
+        self._sessions: dict[str, str] = {}  # types of targets, by session
         self._wake = asyncio.Event()  # set at events that may let the page continue
         self._expired = False
         self._fault: BaseException | None = None
@@ -154,7 +154,7 @@ class Tab:
             for session in self._sessions:
                 self._pipe.listeners.pop(session, None)
         if not self._place.url.startswith(("http:", "https:")):
-            return NotRendered(f"the page went to {self._place.url[:100]}", engine)
+            return NotRendered(f"the page navigated to {self._place.url[:100]}", engine)
         return Rendered(
             html.encode(errors="replace"),
             urldefrag(self._place.url).url,
@@ -181,10 +181,10 @@ class Tab:
         went = await self._call("Page.navigate", {"url": self._place.href})
         if "errorText" in went:
             kind = CallFailed if went["errorText"] == "net::ERR_ABORTED" else Lost  # ABORTED: for example a download
-            raise kind(f"the browser does not show it: {went['errorText']}")
+            raise kind(f"the browser does not display the page: {went['errorText']}")
 
     async def _run(self) -> None:
-        """Run timers and draw frames; while that causes more requests, continue for some rounds."""
+        """Run timers and draw frames. Repeat this for some rounds while it causes more requests."""
         await self._run_timers(BEFORE_SCROLL)
         for milliseconds in ROUNDS:
             asked = self._took.requests

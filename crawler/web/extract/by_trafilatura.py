@@ -1,6 +1,6 @@
 """Extracts the main text of a page with trafilatura (``text.extractor``; the optional dependency of that name).
 
-Only the processes that extract text import it: this takes up to a second of CPU time and 40 MB.
+Only the processes that extract text import it, because the import takes up to a second of CPU time and 40 MB.
 """
 
 from __future__ import annotations

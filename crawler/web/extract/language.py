@@ -36,7 +36,8 @@ def language_of(text: str) -> str | None:
 
 def _is_prose(text: str) -> bool:
     """Return True if the text is more than a list of names or numbers: at most half of it is digits and punctuation,
-    and at most two thirds of the words are capitalised. No sample of program messages in 118 languages exceeds this."""
+    and at most two thirds of the words are capitalised. No sample of program messages in 118 languages exceeds these
+    limits."""
     words = _WORD.findall(text)
     capitals = sum(word[0].isupper() for word in words)
     return 2 * len(_SIGN.findall(text)) <= len(text) - text.count(" ") and 3 * capitals <= 2 * len(words)

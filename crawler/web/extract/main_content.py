@@ -13,13 +13,13 @@ from functools import lru_cache
 
 from turbohtml import Document, Element, Node, Text
 
-NEARLY_ALL = 0.7  # share of the content with which a child becomes the content
-HIDDEN = 0.1  # share of the page up to which hidden elements are removed; larger ones are probably shown later
+NEARLY_ALL = 0.7  # minimum share of the content for a child to become the content
+HIDDEN = 0.1  # maximum share of the page for a hidden element to be removed; larger ones are probably shown later
 MUCH = 0.3  # share of the content above which an element is kept whatever its name
 MOST = 0.65  # share of the page above which such elements are kept: a cookie notice may exceed the article ...
 ENOUGH = 200  # ... but then this many characters must remain
 FEW, LITTLE = 500, 0.25  # characters outside links, and their share, below which a page is an index of links
-HALF = 0.5  # share of the page with which an element that the page marks as content becomes the content
+HALF = 0.5  # minimum share of the page for an element that the page marks as content to become the content
 LINKED = 0.7  # share of link text above which a block is a list of links
 SHORT = 20  # characters below which a paragraph is ignored
 
@@ -36,7 +36,7 @@ _CONTAINERS = frozenset(("li", "td", "dd", "div", "section", "article"))
 _BLOCKS = _PROSE | _CONTAINERS | {"body", "dl", "figure", "form", "header", "main", "ol", "table", "tbody", "tr", "ul"}
 _SELECTED = ",".join(sorted(_BLOCKS))
 _LEAVES = frozenset(("p", "pre", "blockquote", "ul", "ol", "li", "table", "tbody", "tr", "td", "dl", "dd"))
-_HEADED = frozenset(("section", "h1", "h2", "h3", "h4", "h5", "h6", "dt", "p", "li"))  # ids name their subject
+_HEADED = frozenset(("section", "h1", "h2", "h3", "h4", "h5", "h6", "dt", "p", "li"))  # their ids name their subject
 _SECTION = re.compile(r"sect(?:ion|[1-5])\b")
 _WORD = r"(?x) (?:^|[\s_-]|(?<=[a-z])(?=[A-Z])) (?i:{}) (?:$|[\s_-]|(?=[A-Z]))"
 _NAMED_BESIDE = re.compile(
@@ -163,7 +163,7 @@ def _is_section(element: Element) -> bool:
     return element.tag == "section" or bool(_SECTION.match(str(element.attr("class") or "")))
 
 
-@lru_cache(maxsize=8_192)  # a site has few different names on many elements
+@lru_cache(maxsize=8_192)  # the many elements of a site share few names
 def _kind(names: str) -> re.Pattern[str] | None:
     """Return which pattern of names an element's id and classes match, or None."""
     names = _SUBJECT.sub("", names)

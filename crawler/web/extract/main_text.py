@@ -17,7 +17,7 @@ SELECTION = 1  # the version of ``main_content``
 _HIGHLIGHT = re.compile(r"(?:^|\s)(?:highlight-(?:source-)?|lang(?:uage)?-|brush:\s*|sourceCode\s+)([\w+#-]+)")
 _SCRIPTS = re.compile(r"(?i)(?:javascript|vbscript|data):")
 _NO_PART_OF_URL = re.compile(r"[\x00-\x20]")  # browsers ignore these in a scheme
-_PERMALINKS = frozenset(("", "¶", "#", "§"))  # the texts of links to their own position
+_PERMALINKS = frozenset(("", "¶", "#", "§"))  # texts of permalinks, which lead to their own position
 _NO_LANGUAGES = ("default", "none", "text", "plaintext", "notranslate")
 EXTRACTOR = f"turbohtml {turbohtml.__version__}/{SELECTION}"
 

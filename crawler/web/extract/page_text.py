@@ -36,8 +36,8 @@ class Forms(IntFlag):
 class Extracted(Struct, frozen=True):
     """The data extracted from a page. ``text``, ``markdown`` and ``structured`` are None if they were not requested.
 
-    ``language`` is the detected language of the text, if any: an ISO 639 code, with two letters if there is
-    one. ``structured`` is a JSON object on one line with the members of the page's row. ``extractor`` is its name and
+    ``language`` is the detected language of the text, if any: an ISO 639 code, with two letters if such a code exists.
+    ``structured`` is a JSON object on one line with the members of the page's row. ``extractor`` is its name and
     version. ``cut``: a part was truncated.
     """
 

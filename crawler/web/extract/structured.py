@@ -141,7 +141,8 @@ class _Page:
         return [], []
 
     def _size_of_items(self) -> int:
-        """Return an upper bound of the size of all values: each name has one, and may be prefixed by a vocabulary."""
+        """Return an upper bound of the size of all values. Each name has a value, and may be prefixed by a
+        vocabulary."""
         tree, size = self._tree, 0
         declared = (each.attr(name) or "" for each in tree.select("[vocab],[prefix]") for name in ("vocab", "prefix"))
         before = max(map(len, declared), default=0) + len(self._base)
@@ -191,7 +192,7 @@ def _item(item: Any, depth: int) -> dict[str, Any]:
 
 
 def _each_node(values: Iterable[Any]) -> Iterator[dict[str, Any]]:
-    """Yield the objects, and those in their graphs."""
+    """Yield the objects, each followed by those in its ``@graph``."""
     for node in values:
         if isinstance(node, dict):
             graph = node.get("@graph")

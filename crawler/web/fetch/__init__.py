@@ -1,7 +1,7 @@
 """One HTTP exchange: an href goes in, a ``Response`` or a ``Failure`` comes out.
 
-All outcomes of servers and networks are values; exceptions are bugs. Nothing here waits, repeats or follows: the
-frontier and the crawl get the result and decide about gaps, tries and redirects. (Only ``fetch_robots`` follows
+All outcomes of servers and networks are values; exceptions are bugs. Nothing here delays or repeats requests, or
+follows redirects: the frontier and the crawl decide about that when they get the result. (Only ``fetch_robots`` follows
 redirects, as RFC 9309 requires.)
 """
 

@@ -1,8 +1,8 @@
 """Reads bodies, within the shared memory limit of all large bodies (``body_memory``).
 
 A body that must wait for memory holds as little as possible. If its stated length is large, it waits before any of it
-is read. If it is coded, it drops its decoded bytes and its decoder, whose window may be larger than the body, and
-restarts when its turn comes: its coded form is small, or the coding would be pointless.
+is read. If it is coded, it drops its decoded bytes and its decoder, whose window may be larger than the body, and keeps
+its coded form, which is small, or the coding would be pointless. When its turn comes, it is decoded again.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ async def read_body(answer: aiohttp.ClientResponse, limit: int, truncate: bool, 
             return ReadBody(found, str(error), coding, error)
         if exchange.capture is not None:
             await keep_rest(answer, exchange.capture, exchange)
-        return ReadBody(found, f"what follows the end of {coding} in the body is left out")
+        return ReadBody(found, f"the data after the end of the {coding} stream was ignored")
     if size <= limit:
         short = body.decode.short
         note = f"the {short} data is cut short; the part that arrived was decoded" if short else body.decode.note
@@ -128,7 +128,7 @@ class _Decoded:
         return size
 
     async def _read(self, exchange: Exchange) -> int | None:
-        """Do as ``read``. Returns None, and holds nothing, if the body must wait and restart."""
+        """Do the same as ``read``, but return None and hold nothing if the body must wait and restart."""
         size, turn = 0, _DECODED_AT_ONCE
         while chunk := await self._next():
             for piece in self.decode.pieces(chunk):
@@ -161,7 +161,7 @@ class _Decoded:
         return 0 if self._capture is None else self._capture.size
 
     async def salvaged(self) -> tuple[bytes, bool]:
-        """Return the part of a faulty body that can be decoded, and whether that is all of it."""
+        """Return the part of a faulty body that can be decoded, and whether that is the whole body."""
         if self._came is None:
             return b"".join(self.chunks), False
         self.chunks.clear()

@@ -2,10 +2,10 @@
 
 Bodies of usual size are not counted. A larger body counts until its task ends, fetches again or releases it, which
 includes the wait for the parser and the parsing. Beyond the budget, reading stops: further data waits in the sockets,
-and the time limits are suspended. Freed memory goes to the body that started first, until its wait ends: if all got a
-piece, all would be large and none complete. If all counted bodies are still being read, that one may exceed the budget.
-So memory is at most the budget, one more body, and a small body for each fetch, however much all hosts send at once,
-and one body can always progress.
+and the time limits are suspended. Freed memory goes only to the waiting body that started first: if each got a piece,
+all would be large and none complete. If all counted bodies are still being read, that body may exceed the budget. So
+one body can always progress, and memory is at most the budget, one more body, and a small body for each fetch, however
+much all hosts send at once.
 
 A slow sender must not block the others: while any body waits, those being read are *hurried*. Their memory is freed
 soon, whether they complete or time out.

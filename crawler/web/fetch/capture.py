@@ -87,7 +87,7 @@ class Capture:
         self.size += len(chunk)
 
     def is_body(self, body: bytes) -> None:
-        """Share the memory of the complete body, if all of it was captured."""
+        """If all of ``body`` was captured, keep it instead of the chunks, so that it is in memory only once."""
         if len(body) == self.size:
             self._chunks = [body]
 

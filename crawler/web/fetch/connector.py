@@ -118,7 +118,7 @@ class Exchange:
 
     @property
     def cut(self) -> str | None:
-        """The header or coding that announced more of the body when the connection ended; None if there was none."""
+        """The header or coding that announced more of the body than arrived before the connection ended, or None."""
         return None if self.connection is None else self.connection.protocol.cut
 
     async def room(self, size: int) -> None:
@@ -187,7 +187,7 @@ class Connector(aiohttp.TCPConnector):
         sign: Callable[[], Mapping[str, str]] | None = None,
     ) -> aiohttp.ClientResponse:
         """Send a request (``sending``) with these headers, through an HTTP proxy if there is one, and return the answer
-        when its head is complete. ``sign`` makes headers in the step that sends the request. The caller must close the
+        when its head is complete. ``sign`` adds headers in the step that sends the request. The caller must close the
         answer. Raises FencedOffError.
 
         A ``ClientSession`` would also handle cookies, logins and redirects, which are handled elsewhere. It would also

@@ -169,8 +169,8 @@ class _Deflate:
 
 
 class _Brotli:
-    """The library rejects a stream that is followed by other data, and loses the output of the same call: ``salvage``
-    finds the end of the stream."""
+    """The Brotli format. The library rejects a stream that is followed by other data, and loses the output of the same
+    call, so ``salvage`` finds the end of the stream."""
 
     def __init__(self) -> None:
         self.plain = self.cut = False
@@ -291,7 +291,7 @@ class Decoder:
 
     @property
     def short(self) -> str | None:
-        """The coding of a complete body that lacks its end, as if cut off; None if every coding has one."""
+        """The coding whose end is missing in a complete body, as if cut off; None if every coding has its end."""
         found = (name for name, stage in zip(self._names, self._stages, strict=True) if stage.short)
         return next(found, None)
 
@@ -305,9 +305,9 @@ class Decoder:
         """A note about faults of the codings in a readable body."""
         for name, stage in zip(self._names, self._stages, strict=True):
             if stage.plain:
-                return f"the body is said to be {name} and is not"
+                return f"the body is not {name}, although its headers say so"
             if stage.cut:
-                return f"what follows the end of {name} in the body is left out"
+                return f"the data after the end of the {name} stream was ignored"
         return None
 
 
@@ -323,7 +323,7 @@ def salvage(header: str, data: bytes, limit: int) -> tuple[bytes, bool]:
 
 
 def _up_to_the_fault(new: Callable[[], _Stage], data: bytes, limit: int) -> tuple[bytes, bool]:
-    """Do the same for one coding: the step with the fault is decoded again, byte by byte."""
+    """Do the same for one coding. The step with the fault is decoded again, byte by byte."""
     fault = len(data)
     for _ in range(2):
         stage, out, at = new(), bytearray(), 0
@@ -352,14 +352,14 @@ def _named(error: Undecodable, name: str) -> Undecodable:
 
 
 def decoder(header: str, limit: int) -> tuple[Decoder | None, str | None]:
-    """Return the decoder for a ``Content-Encoding`` header, None if it names no coding, and a note about it. Raises
-    Undecodable."""
+    """Return the decoder for a ``Content-Encoding`` header (None if it names no coding), and a note about the header.
+    Raises Undecodable."""
     codings = _parse(header)
     if not codings:
         return None, None
     unknown = [name for name in codings if name not in _STAGES]
     if unknown and len(unknown) == len(codings):
-        return None, f"the content coding {unknown[0][:40]!r} is unknown: body as it came"
+        return None, f"the content coding {unknown[0][:40]!r} is unknown, so the body was not decoded"
     if unknown:
         raise Undecodable(f"unknown coding {unknown[0][:40]!r} among others")
     if len(codings) > MAX_CODINGS:

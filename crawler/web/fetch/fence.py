@@ -1,5 +1,5 @@
-"""A fence delays or stops requests: it is checked in the step that sends the request, because looking up a name and
-connecting may take longer than an earlier check is valid."""
+"""A fence delays or stops requests. It is checked in the step that sends the request, because an earlier check could
+expire while the name is looked up and the connection is made."""
 
 from __future__ import annotations
 
@@ -31,7 +31,8 @@ sending: ContextVar[Sending] = ContextVar("sending", default=_PLAIN)
 class FencedOffError(asyncio.CancelledError):
     """The request was not sent, because it may not be sent now. Nothing is known about its host.
 
-    It ends the caller as a cancellation does: everything held for the request is released, and no outcome is recorded.
+    The error ends the caller as a cancellation does: everything held for the request is released, and no outcome is
+    recorded.
     """
 
 

@@ -58,13 +58,13 @@ _NO_TYPE = frozenset(("unknown/unknown", "application/unknown"))
 
 
 def is_html(content_type: str | None) -> bool:
-    """Return whether the type is HTML or missing: browsers treat a missing type as possible HTML, and most of it is
-    HTML."""
+    """Return whether the type is HTML or missing: browsers treat a missing type as possible HTML, and most pages
+    without a type are HTML."""
     return content_type is None or content_type in HTML_TYPES
 
 
 class _Want(Struct, frozen=True):
-    """The requested content types and size."""
+    """What the caller of ``fetch`` wants: content types, size and headers."""
 
     accept: Callable[[str | None], bool]
     max_body: int
@@ -152,9 +152,9 @@ class Fetcher:
         """GET one absolute http or https URL, sent unchanged, with ``headers`` added to those of every request.
 
         ``accept(content_type)`` returns whether the body is wanted. A body of more than ``max_body`` bytes after
-        decoding (default: the settings') is a failure, or is cut there with ``truncate``. Exchanges selected by
+        decoding (default: the settings') is a failure or, with ``truncate``, is cut there. Exchanges selected by
         ``keep`` are captured as sent and received."""
-        assert self._alarm is not None, "a Fetcher is used inside `async with`"
+        assert self._alarm is not None, "a Fetcher must be used inside `async with`"
         settings = self._settings
         want = _Want(accept, settings.max_body if max_body is None else max_body, truncate, headers)
         limit = asyncio.timeout(None)
@@ -221,13 +221,13 @@ class Fetcher:
 
     @property
     def notes(self) -> list[str]:
-        """The notices for the user when a run starts."""
+        """The notices to show the user when a run starts."""
         return self._profiles.proxies.spoken()
 
     async def resolve(self, href: str) -> str | None:
         """Return the IP address of the href's host, or the lowest if it has several. None if it has none or no name
         server answered in time."""
-        assert self._connector is not None, "a Fetcher is used inside `async with`"
+        assert self._connector is not None, "a Fetcher must be used inside `async with`"
         assert self._alarm is not None
         if self._profiles and self._profiles.to(href).proxy is not None:
             return None  # only the proxy knows it
@@ -437,7 +437,7 @@ def _with(usual: CIMultiDict[str], own: Mapping[str, str]) -> CIMultiDict[str]:
 @lru_cache(maxsize=512)
 def _content_type(header: str) -> tuple[str | None, str | None]:
     """Return ``type/subtype`` in lower case, and the charset as stated (Fetch Standard, "extract a MIME type"): of
-    several types the last valid one, with the charset of an earlier one if that is the same type."""
+    several types the last valid one counts, with the charset of an earlier one of the same type."""
     found: str | None = None
     charset: str | None = None
     for each in _TYPES.findall(header):

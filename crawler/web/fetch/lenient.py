@@ -223,7 +223,7 @@ class LenientHandler(ResponseHandler):
             self.data_received(early)
 
     def has_ended(self) -> bool:
-        """Return whether this idle connection has unread input, such as its end. A request sent now would be lost, or
+        """Return whether this idle connection has ended, or has unread input. A request sent now would be lost, or
         get an answer that belongs to no request."""
         return self.transport is None or bool(self._incoming.poll(0))
 
@@ -253,7 +253,7 @@ class LenientHandler(ResponseHandler):
         if exc is None and self.transport is not None and self.transport.get_extra_info("ssl_object") is None:
             forgiving = self._parser
             if isinstance(forgiving, ForgivingParser) and forgiving.ends_in_head():
-                self.data_received(b"\n")  # only TLS could tell that more follows
+                self.data_received(b"\n")  # only TLS knows whether more follows
         super().connection_lost(exc)
 
     def set_exception(self, exc: BaseException, *cause: Any) -> None:
@@ -272,7 +272,7 @@ class ForgivingParser:
     _marks = 0  # bytes of a chunked body that are not content
     _rest = b""  # the rest of a chunked body, until its reader has room
     _held: bytearray | None = None  # the head so far, once the strict parser has rejected it
-    _seen: list[bytes] | None = None  # the parts of the head so far, until then
+    _seen: list[bytes] | None = None  # the parts of the head so far, before that
     _heads = 0  # number of heads, including those of interim answers
     _failed = False
     _ended = False  # True if the connection ended within the head
@@ -388,7 +388,7 @@ class ForgivingParser:
                     self._protocol.force_close()
                 return message, payload
             if message.code == _SWITCHED:
-                self._fail(Malformed("switched to another protocol unasked"))
+                self._fail(Malformed("the server switched protocols without being asked"))
                 return None
         if self._size > self._protocol.max_head or self._heads > MAX_INTERIM:
             self._fail(self._too_long())
@@ -396,7 +396,7 @@ class ForgivingParser:
 
     def _measure(self, message: RawResponseMessage, payload: StreamReader, seen: bytes) -> bool:
         """Compute how many bytes of the body are still to come, and whether excess bytes have already arrived: the
-        strict parser accepts the start of another answer. Returns False if it may misread the chunks."""
+        strict parser accepts the start of another answer. Returns False if that parser may misread the chunks."""
         length: str | None = "0" if message.code in _NO_BODY else message.headers.get(CONTENT_LENGTH)
         begin = end = 0
         for _ in range(self._heads):
@@ -494,7 +494,7 @@ class ForgivingParser:
                         self._protocol.capture.head = raw
                     return self._resume(head, bytes(held))
                 if head.status == _SWITCHED:
-                    return self._fail(Malformed("switched to another protocol unasked"))
+                    return self._fail(Malformed("the server switched protocols without being asked"))
                 self._heads += 1
                 if self._heads > MAX_INTERIM:
                     return self._fail(self._too_long())
@@ -540,8 +540,8 @@ def _room(payload: StreamReader) -> float:
 
 
 def _is_one_answer(data: bytes) -> bool:
-    """Return whether the data is the head of one answer with a stated length and no more than its body. Then it has no
-    chunks, which are read piece by piece."""
+    """Return whether the data is the head of one answer with a stated length and no more than its body. Such an answer
+    has no chunks, which must be read piece by piece."""
     end = data.find(b"\r\n\r\n", 0, PIECE)
     if end < 0 or not data.startswith(b"HTTP/1.1 200 "):
         return False

@@ -46,7 +46,8 @@ class FailureKind(StrEnum):
 
     @property
     def excluded(self) -> bool:
-        """Return whether one of our own rules ended it: its outcome is ``excluded``, and it is never retried."""
+        """Return whether one of our own rules ended the exchange: its outcome is ``excluded``, and it is never
+        retried."""
         return self in _EXCLUDED
 
 

@@ -12,13 +12,13 @@ from crawler.web.fetch.body_memory import Waits
 
 Stalled = Callable[[float], float]
 
-IDLE_MOST = 20.0  # seconds without a byte
+IDLE_MOST = 20.0  # maximum seconds without a byte
 SLACK = 0.05  # seconds by which a limit may be exceeded, if another was just checked
 _CLOCK = 1e-6  # seconds by which timers may fire early
 
 
 def never(_: float) -> float:
-    """Return no stalls: the default when the loop is not measured."""
+    """Return 0 seconds of stalls: the default if the loop is not measured."""
     return 0.0
 
 
@@ -45,11 +45,11 @@ class Heard(Protocol):
 class Alarm:
     """Checks the limits of all exchanges with one timer of the loop.
 
-    Nearly all exchanges end long before their limits. A timer for each phase of each, and for each byte that ends a
-    silence, would cost more than the rest of an exchange's bookkeeping."""
+    Nearly all exchanges end long before their limits. Separate timers for each phase of an exchange, restarted at each
+    byte, would cost more than all other bookkeeping of the exchange."""
 
     def __init__(self, stalled: Stalled = never) -> None:
-        """``stalled(now)`` returns the seconds, since any moment, in which the loop has stood still."""
+        """``stalled(now)`` returns the seconds in which the loop has stood still since some fixed moment."""
         self._loop = asyncio.get_running_loop()
         self.time = self._loop.time
         self.stalled = stalled

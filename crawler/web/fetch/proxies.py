@@ -99,7 +99,7 @@ class Proxies:
         return None if self._own is None and is_loopback(host) else proxy
 
     def spoken(self) -> list[str]:
-        """Return the notices for the user when a run starts."""
+        """Return the notices to show the user when a run starts."""
         if self._own is not None:
             return [f"requests go through {self._own.shown}"]
         return [

@@ -1,8 +1,8 @@
 """The robots.txt of each host, stored for as long as it may be used and parsed when it is needed.
 
 A stored record (``_Record``) has the last answer, and the last good copy if that answer did not state the rules, or
-lacks its end. A copy is good if the host stated its rules, or that it has none. If the last answer stated no rules,
-those of the copy count; if it lacks its end, a URL is allowed only if both allow it.
+lacks its end. A copy is good if it states the host's rules, or shows that the host has none. If the last answer stated
+no rules, those of the copy count; if it lacks its end, a URL is allowed only if both allow it.
 """
 
 from __future__ import annotations
@@ -62,8 +62,8 @@ class NoRobots(Struct, frozen=True, array_like=True, forbid_unknown_fields=True)
 
 
 class GoodCopy(Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """The last statement of a host about its rules: ``body`` with a 2xx; any other final status means that it has none.
-    ``stands_in``: a later request failed, so this copy was needed."""
+    """The last statement of a host about its rules: ``body`` with a 2xx; any other final status means that the host has
+    no rules. ``stands_in``: a later request failed, so this copy was needed."""
 
     status: int
     asked_at: float
@@ -90,10 +90,10 @@ _decode = msgspec.msgpack.Decoder(_Record).decode
 class Robots(Struct, frozen=True):
     """The robots.txt of a host. If it could not be fetched, ``status`` is None and ``failure`` is set.
 
-    ``copy_of``: the last request failed, and the rules are those of the copy fetched at that time, which was needed
-    before if it ``stands_in``. ``also``: the rules of that copy, if the last answer lacks its end. ``terms``: the rules
-    of files with terms that were requested. ``statements`` of consent: by robots.txt and the host's files with terms;
-    ``licenses``: by licenses that pages named, by URL."""
+    ``copy_of``: the time of the copy whose rules apply, because the last request failed; ``stands_in``: an earlier
+    failure already made this copy necessary. ``also``: the rules of that copy, if the last answer lacks its end.
+    ``terms``: the rules of files with terms that were requested. ``statements`` of consent: by robots.txt and the
+    host's files with terms; ``licenses``: by licenses that pages named, by URL."""
 
     rules: RobotsRules
     status: int | None
@@ -113,7 +113,7 @@ class Robots(Struct, frozen=True):
         return sum(each.size for each in parts if each is not None) + _ENTRY
 
     def stated(self, href: str) -> tuple[Stated, str | None] | None:
-        """Return what is stated of uses of a URL, and the URL of its terms; None if the host states nothing."""
+        """Return the statements about uses of a URL, and the URL of its terms; None if the host states nothing."""
         if not self.statements and self.rules.license is None:
             return None
         return stricter(*(each.of(target_of(href)) for each in self.statements)), self.rules.license
@@ -186,7 +186,7 @@ class RobotsCache:
     """The rules by host."""
 
     def __init__(self, store: Reader, user_agent: str, parse: Parse = robots_for_status) -> None:
-        """``parse`` reads a body, and may return the reason why it cannot."""
+        """``parse`` returns the rules in a body, or the reason why it cannot read them."""
         self._store = store
         self._parse = parse
         self._user_agent = user_agent

@@ -40,7 +40,7 @@ class RobotsResult(Struct, frozen=True):
 
     The body of a response has at most ``MAX_BYTES``. Its status is 3xx if there were more than five redirects in a row
     or one had no valid target. After a failure the host counts as unreachable (RFC 9309, 2.3.1.4). ``seconds`` and
-    ``received`` are totals of all requests to the host itself. ``address`` is the URL that gave the answer.
+    ``received`` are totals of all requests to the host itself. ``address`` is the URL that answered.
     ``exchanged``: all captured exchanges, the redirects first."""
 
     last: Followed
@@ -70,13 +70,15 @@ class RobotsResult(Struct, frozen=True):
 
 
 class NotNow(Struct, frozen=True):
-    """A redirect leads to a host that may not be asked for ``wait`` seconds, or the request must be repeated then."""
+    """A redirect leads to a host that must get no request for ``wait`` seconds, or the request must be repeated after
+    that time."""
 
     wait: float
 
 
 def followed(answer: Response | Failure, *, elsewhere: bool = False) -> Followed | NotNow:
-    """Return an answer; NotNow if the host refused the request because it lacks a signature and it must be repeated."""
+    """Return an answer, or NotNow if the host refused the request for lack of a signature, so that it must be
+    repeated."""
     unsigned = isinstance(answer, Response) and answer.unsigned
     return NotNow(0.0) if unsigned else Followed(answer, elsewhere=elsewhere)
 

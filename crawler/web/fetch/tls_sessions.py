@@ -13,7 +13,7 @@ tickets from a resumed connection do not extend that.
 Taking a session, and offering one, copies it through its encoded form: 0.15 ms each with OpenSSL 3.0, while a full
 handshake takes 0.85. So nothing is taken from a server at the first connection, which is often the only one; a ticket
 is offered more than once, as long as the server accepts that; and a server that declines three times in a row, or gives
-no tickets, is not offered any for a while.
+no tickets, gets no offers for a while.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class Sessions:
         self._most = most
         self._most_bytes = most_bytes
         self._servers: OrderedDict[Hashable, _Server] = OrderedDict()  # least recently used first
-        self.size = 0  # bytes, estimated
+        self.size = 0  # estimated bytes of all sessions
 
     def __len__(self) -> int:
         """Return the number of sessions."""
@@ -108,8 +108,8 @@ class Sessions:
             server.ends = now + LIFETIME
 
     def put(self, place: Hashable, session: Session, verified_until: float | None) -> None:
-        """Store a session. ``verified_until``: the end of the full handshake's verification; None: the handshake
-        resumed the session that is replaced now."""
+        """Store a session. ``verified_until``: when the verification by its full handshake expires; None: the handshake
+        resumed the session that is now replaced."""
         server = self._servers.get(place) or self._add(place)
         self._servers.move_to_end(place)
         self._empty(server)
@@ -123,7 +123,7 @@ class Sessions:
             self._empty(self._servers.popitem(last=False)[1])
 
     def refused(self, place: Hashable, now: float) -> None:
-        """Record that a handshake failed that offered a session. The server is not offered any for a while."""
+        """Record that a handshake with an offered session failed. The server gets no offers for a while."""
         server = self._servers.get(place) or self._add(place)
         self._empty(server)
         server.declined = DECLINED

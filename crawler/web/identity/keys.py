@@ -22,9 +22,9 @@ from crawler.base.settings.load import SettingsError
 
 SIZE = 32  # bytes of a seed, and of a public key
 DAY = 86_400
-LIFETIME = 365 * DAY  # seconds
+LIFETIME = 365 * DAY  # seconds for which a new key is valid
 ALWAYS = 2**53  # the end of a key without ``exp``
-_FILE_MOST = 2**20  # bytes
+_FILE_MOST = 2**20  # bytes read of a key file
 _OTHERS = stat.S_IRWXG | stat.S_IRWXO
 
 
@@ -57,8 +57,8 @@ class Key:
 
 
 def new_key(now: float, valid: Sequence[Key]) -> Key:
-    """Make a key for a year. If others are ``valid``, its period starts in a day: until then servers may use a copy of
-    the directory that does not list it."""
+    """Make a key that is valid for a year. If other keys are ``valid``, its period starts in a day, because until then
+    servers may use a copy of the directory that does not list it."""
     begins = int(now) + (DAY if valid else 0)
     return Key(entropy.random_bytes(SIZE), begins, begins + LIFETIME)
 

@@ -19,7 +19,7 @@ from crawler.base import entropy
 from crawler.web.identity.keys import Key, encoded
 
 EXPIRES = 60  # seconds; enough, because a request is signed in the step that sends it
-_NONCE = 24  # bytes
+_NONCE = 24  # random bytes of a nonce
 OF_REQUESTS = "web-bot-auth"
 OF_DIRECTORY = "http-message-signatures-directory"
 _OURS = (None, OF_REQUESTS)

@@ -1,8 +1,9 @@
 """Decides which requests are signed, and signs them.
 
 A host gets unsigned requests until it requires signatures: with ``Accept-Signature``, or with a refusal that names
-them. This is remembered for the host and port, also in the host's stored state. If a request was refused because it
-lacks a signature, the crawl repeats it. Each request is signed separately, in the step that sends it.
+them. The signer remembers this for the host and port, and the crawl in the host's stored state. If a request was
+refused because it lacks a signature, the crawl repeats it. Each request is signed separately, in the step that sends
+it.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ _NAMING = frozenset((*REFUSALS, 429))  # statuses that require signatures if the
 _NAMES = ("web-bot-auth", "web bot auth", "signature-agent", "signature-input", "http message signature")
 _HEADERS = ("WWW-Authenticate", "Vary", "Link")
 _LOOKED_AT = 64 * 1024  # bytes of a body that are searched
-_HOSTS = 10_000  # number of hosts; beyond, all are forgotten, and known again from the hosts' stored state
+_HOSTS = 10_000  # maximum hosts; beyond it, all are forgotten, and restored from the hosts' stored state
 
 log = logging.getLogger("crawler")
 

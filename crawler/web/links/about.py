@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from crawler.web.links.headers import SPACE
 
-TITLE_MOST = 1_000  # characters
+TITLE_MOST = 1_000  # maximum characters of a title
 LANGUAGE_MOST = 35  # characters; RFC 5646, 4.4.1 recommends this size
 CANONICAL_MOST = 16_384  # characters as written; longer than any URL that is fetched
 

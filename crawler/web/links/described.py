@@ -13,8 +13,8 @@ TEXT_MOST = 200  # characters of a link's text
 class Described(Struct):
     """The texts and attributes of a page's links, without their fragments. ``texts`` has the text of every link, in the
     order in which they were found. ``kinds`` has the element names other than ``a``, and ``rels`` the ``rel``
-    attributes; few links are in these. ``of`` is the list of hrefs that these links come from, in the same order and
-    complete; None if there is no such list."""
+    attributes; few links are in these. ``of`` is the list of hrefs from which all these links were made, in the same
+    order; None if there is no such list."""
 
     texts: dict[str, str] = field(default_factory=dict)
     kinds: dict[str, str] = field(default_factory=dict)

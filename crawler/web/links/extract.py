@@ -28,7 +28,7 @@ from crawler.web.links.refresh import Refresh, parse_refresh
 CHEAP_BYTES = 16 * 1024  # bytes; attributes of one tag are compared with each other, which takes 30 ms for 16 KB
 CHEAP_PRODUCT = 2**20  # bytes times start tags; the worst tree takes 40 ms and 45 MB
 RAW_LENGTHS = 8  # limit of an href as written, as a multiple of the longest URL: the parser removes dots and spaces
-METAS_MOST = 64  # number per page
+METAS_MOST = 64  # maximum meta elements of a page
 META_CHARACTERS_MOST = 1_024  # characters of a content attribute
 TITLES_MOST = 16  # titles of a page that are checked, because drawings may have titles too
 
@@ -50,9 +50,9 @@ class PageLinks(Struct, frozen=True):
     ``embedded`` are the embedded resources, if they are wanted, in the same form and without any of ``hrefs``.
     ``too_long`` counts the links that are certainly longer than ``LinkSettings.max_url_length``. ``cut`` is the reason
     why only part of the page was read, if so. ``described`` has the texts and attributes of its links if they are
-    wanted (``DescribedLinks``); ``unfollowed`` then has the links that robots should not follow, if that is respected.
-    ``about`` is its metadata. ``refresh``: the target of its redirect, if such links are followed. ``license``: its
-    terms of use in RSL, as written."""
+    wanted (``DescribedLinks``); ``unfollowed`` then has the links that robots should not follow, if the crawl respects
+    that. ``about`` is its metadata. ``refresh``: the target of its redirect, if such links are followed. ``license``:
+    the URL of its terms of use in RSL, as written."""
 
     base: str | None
     hrefs: list[str]
@@ -83,8 +83,8 @@ def is_cheap(body: bytes) -> bool:
 def extract_links(body: bytes, charset: str | None, settings: LinkSettings) -> PageLinks:
     """Return the outlinks of an HTML page; ``charset`` is the label in its Content-Type header.
 
-    It accepts any bytes. Hrefs that lead to the page itself (empty, or only a fragment) are omitted, unless a ``base``
-    gives them another meaning."""
+    The page may be any bytes. Hrefs that lead to the page itself (empty, or only a fragment) are omitted, unless a
+    ``base`` gives them another meaning."""
     return _read(body, charset, settings, lambda html: (bytes(html),))
 
 

@@ -9,14 +9,14 @@ from crawler.base.settings.parts import LinkSettings
 from crawler.web.links.refresh import parse_refresh
 
 LINKS_MOST = 100  # maximum links of one answer
-_VALUES = 16  # headers that are read
-_CHARACTERS = 16_384  # characters of each header
+_VALUES = 16  # maximum headers that are read
+_CHARACTERS = 16_384  # characters read of each header
 RSL = "application/rsl+xml"
 
 SPACE = " \t\n\f\r"
 _RELATIONS = {"canonical": "canonical", "next": "next", "prev": "next", "previous": "next", "alternate": "alternate"}
-# Resources that a browser loads to show the page: with one of these, `alternate` means another style or icon, not
-# another page.
+# Relations of resources that a browser loads to show the page. With one of these, `alternate` means another style or
+# icon, not another page.
 RESOURCES = frozenset(
     (
         "stylesheet",
@@ -64,7 +64,7 @@ def header_links(links: Sequence[str], refresh: str | None, settings: LinkSettin
 
 
 def license_in(links: Sequence[str]) -> str | None:
-    """Return the first terms of use, in RSL, in the values of ``Link``, as written."""
+    """Return the URL of the first RSL terms of use in the values of ``Link``, as written."""
     for value in links[:_VALUES]:
         for link in re.finditer(_LINK, value[:_CHARACTERS]) if RSL in value.lower() else ():
             given = _given(link["parameters"])

@@ -104,8 +104,8 @@ def _pieces(text: str) -> Iterator[tuple[int, str]]:
 
 
 def _target(_: object, tokens: Sequence[Token], index: int, options: object, page: dict[str, Any]) -> str:
-    """Return the tag of a link or an image. A target is returned once, because a page can use a long one any number of
-    times."""
+    """Return the tag of a link or an image. Each target is returned only once, because a page can use a long one any
+    number of times."""
     token = tokens[index]
     attribute = "href" if token.tag == "a" else "src"
     target = token.tag, str(token.attrs[attribute])

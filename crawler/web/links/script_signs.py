@@ -11,12 +11,12 @@
 
 Signs are returned only if together they show that the page needs scripts: hardly any text and the mount point of a
 framework, a template, or an empty element that a script of the page fills; or almost no visible content, and a trace of
-scripts that would show it. A page that is only short has text, a form, pictures or a redirect, or only scripts that
-count visitors. A server-rendered page has its text. Pages with their own text whose lists come from scripts in other
-files are not recognised.
+scripts that would show it. A page that is merely short has text, a form, pictures or a redirect, or only scripts that
+count visitors. A server-rendered page contains its text. Pages with their own text whose lists come from scripts in
+other files are not recognised.
 
-Tags are read one by one, without a tree, and reading stops after ``TEXT_MOST`` bytes of text, so few pages are read
-far.
+Tags are read one by one, without a tree, and reading stops after ``TEXT_MOST`` bytes of text, so usually only the start
+of a page is read.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-LINKS_MOST = 8  # links of a shell: its name, an imprint
-TEXT_MOST = 200  # bytes without white space
+LINKS_MOST = 8  # maximum links of a page without content, for example to an imprint
+TEXT_MOST = 200  # bytes of text, without white space
 BLANK_MOST = 40  # ... for a page that shows only its name
-MEDIA_MOST = 2  # pictures on the page
+MEDIA_MOST = 2  # maximum pictures on the page
 SIZE_MOST = 1024 * 1024  # bytes that are read of the page, and ...
 WORDS_MOST = 16 * 1024  # ... of the content between two tags
 TAGS_MOST = 2_000
 TAG_MOST = 4 * 1024  # bytes of a tag
-INSIDE = 64  # bytes after a tag
+INSIDE = 64  # bytes after a tag that are examined
 BLOCKS_MOST = 20  # empty elements that a script may name
 ENDS_MOST = 50  # end tags; counting them rules out most pages at a tenth of the cost
 QUICK = 8 * 1024  # bytes at the start and at the end in which they are counted
@@ -95,7 +95,7 @@ def signs_of(body: bytes, links: int, *, moves: bool = False) -> tuple[str, ...]
     if (is_blank or is_named) and _MAKES.search(script) and _LINKS.search(script):
         signs |= {"mount", "writes"} if is_named else {"writes"}
     if not signs & {"mount", "template"}:
-        # A script that counts visitors, a comment or a widget does not make a page with a word of text blank.
+        # A page with a word of text does not count as blank if its only scripts are counters, comments or widgets.
         traced = "writes" in signs or ("scripts" in signs and blocks) or (signs and not text)
         if not (is_blank and traced) or _LEAVES.search(script):
             return ()

@@ -1,8 +1,8 @@
 """Sitemaps: a site's lists of its own URLs, in XML (https://www.sitemaps.org/protocol.html), compressed or not.
 
-A sitemap lists pages, a sitemap index lists sitemaps; both name each in a ``loc``. The protocol has two more forms: a
-text with one URL on each line, and feeds (RSS 2.0 and 1.0, Atom), in which the ``link`` of each item counts. Texts and
-feeds are common, so they are read as sitemaps only if the site declares them as such.
+A sitemap lists pages, a sitemap index lists sitemaps; in both, each URL is in a ``loc``. The protocol has two more
+forms: a text with one URL on each line, and feeds (RSS 2.0 and 1.0, Atom), in which the ``link`` of each item counts.
+Texts and feeds are common, so they are read as sitemaps only if the site declares them as such.
 
 The encoding is determined as in browsers, among all of the Encoding Standard, and invalid bytes are replaced. The
 parser only sees UTF-8.
@@ -11,10 +11,10 @@ A sitemap is read in pieces: each piece is decompressed, parsed and dropped. A h
 
 An XML parser reads it first. Many sitemaps are not quite XML: at the first fault a tolerant reader takes over. It reads
 the document again from the start, as tags and text, and skips the URLs that were already found. Both readers call the
-same methods, which check the names of elements and not their depth. The fault is kept.
+same methods, which check the names of elements and not their depth. The fault is still recorded.
 
-Reading stops at the declaration of an entity or of attributes, which could expand a small document, at more bytes than
-the protocol allows, and, in the tolerant reader too, at markup without end. The URLs read before still count. External
+Reading stops at the declaration of an entity or of attributes, which could expand a small document; at more bytes than
+the protocol allows; and at markup without end, even in the tolerant reader. The URLs read before still count. External
 references of a document type are never fetched.
 """
 
@@ -75,7 +75,7 @@ _PROLOG = (
 _DECLARATION = re.compile(rb"\A(?:\xef\xbb\xbf)*+(?:\s*+<\?xml\s[^>]*+>)?")
 _ROOT = re.compile(_PROLOG + rb"(?:urlset|sitemapindex)(?=[\s/>[])", re.I)
 _FEED = re.compile(_PROLOG + rb"(?:rss|rdf|feed)(?=[\s/>[])", re.I)
-# The first element of a page or of a sitemap tells which of them it is.
+# The first element shows whether a document is a page or a sitemap.
 _LOOSE = re.compile(
     rb"<(?:[\w.-]++:)?(?:(?:html|head|body)|(urlset|sitemapindex|url|sitemap|loc|rss|rdf|feed))(?=[\s/>])", re.I
 )
@@ -240,7 +240,7 @@ class Sitemap:
                     odd += self._line(line[:longest])
                     if len(self._found.listed) == _GROUP_MOST:
                         yield self._found.take()
-                yield self._found.take()  # even if empty: the caller has its turn
+                yield self._found.take()  # even if empty, so that the caller gets a turn
             odd += self._line(rest)
         except (_Odd, zlib.error) as error:
             self._ended = _Ended(str(error), getattr(error, "limit", None))
@@ -348,7 +348,7 @@ class _Items:
         self.is_index = False
         self.silent = 0  # bytes passed to the parser since its last callback
         self._list = listed
-        self._longest = longest  # characters of a URL
+        self._longest = longest  # maximum characters of a URL
         self._form: _Form | None = None  # known with the first element of a form
         self._open: list[str] = []  # nested elements; in tolerant mode, those since the last item started
         self._item = 0  # number of open elements up to an item; 0 outside
@@ -517,7 +517,7 @@ def _decompressed(body: bytes) -> Iterator[bytes]:
             if stream.eof:  # a file may have several members
                 stream, members = zlib.decompressobj(_GZIP_BITS), members + 1
                 if members > _MEMBERS_MOST:
-                    raise _Odd(f"more than {_MEMBERS_MOST} members of gzip")
+                    raise _Odd(f"more than {_MEMBERS_MOST} gzip members")
             yield stream.decompress(data, _PIECE)
             data = stream.unused_data.lstrip(b"\0") if stream.eof else stream.unconsumed_tail  # some files are padded
     while piece := stream.decompress(b"", _PIECE):

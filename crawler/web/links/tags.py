@@ -59,8 +59,8 @@ _script_mark = re.compile(rb"<!--|-->|</?script(?=[%b/>])" % _SPACE, re.I)
 
 def link_tags(html: bytes | bytearray, *, embedded: bool = False) -> Iterator[bytes]:
     """Yield the start tags of ``a``, ``area``, ``base``, ``frame``, ``iframe``, ``link`` and ``meta``, in document
-    order; with ``embedded`` also those of elements that embed resources. Also the first one of ``html``, and the first
-    ``title`` with its text.
+    order; with ``embedded`` also those of elements that embed resources. Also yield the first one of ``html``, and the
+    first ``title`` with its text.
 
     ``html`` is in any encoding that keeps ASCII bytes as they are (UTF-8 does)."""
     raw = (b"iframe", b"script") if embedded else (b"iframe",)
@@ -118,8 +118,8 @@ def _tags(
 
 
 def end_of_raw_text(name: bytes, html: bytes | bytearray, position: int) -> int | None:
-    """Return where the end tag starts for an element of this name, in lower case, that starts before ``position``;
-    ``position`` itself if it may contain markup. None if its text extends to the end."""
+    """Return where the end tag of an element starts, given its name in lower case and the end of its start tag;
+    ``position`` itself if it may contain markup, None if its text extends to the end of the page."""
     if name == b"plaintext":
         return None
     if name not in _raw_text_end:

@@ -69,7 +69,7 @@ def test_a_whole_job_is_not_touched(job: Path) -> None:
     before = contents(job)
     ran = repair(job)
     assert (ran.code, ran.said) == (0, {"was_whole": True, "changes": [], "findings": []})
-    assert crawler("repair", job).out == f"{job}: whole, nothing was changed\n"
+    assert crawler("repair", job).out == f"{job}: intact; nothing was changed\n"
     assert contents(job) == before
 
 

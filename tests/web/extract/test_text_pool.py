@@ -45,8 +45,8 @@ def test_what_a_page_does_to_its_process_costs_only_that_page_its_text(
     wanted: dict[str, Found] = {
         "loop": NoText("it takes more than 0.5 s of CPU time"),
         "eat": NoText("it takes more than 128 MiB of memory"),
-        "exit": NoText("it takes more than 128 MiB of memory, or met a fault (exit code 3)"),
-        "fault": NoText("it takes more than 128 MiB of memory, or met a fault (SIGSEGV)"),
+        "exit": NoText("it takes more than 128 MiB of memory, or crashed (exit code 3)"),
+        "fault": NoText("it takes more than 128 MiB of memory, or crashed (SIGSEGV)"),
         "killed": NoText("its process was killed, or gave no answer"),
         "need 80": Extracted("text: NEED 80"),  # more than the processes for small pages have
         f"once {tmp_path / 'mark'}": Extracted("at the second try"),

@@ -79,7 +79,7 @@ def test_large_bodies_come_in_pieces(name: str) -> None:
 @pytest.mark.parametrize("name", ["gzip", "zstd", "deflate", "deflate without header"])
 def test_what_follows_the_end_is_left_out(name: str, garbage: bytes, step: int) -> None:
     header, encode = CODINGS[name]
-    note = f"what follows the end of {header} in the body is left out"
+    note = f"the data after the end of the {header} stream was ignored"
     assert decode(header, encode(BODY) + garbage, step) == (BODY, note)
 
 
@@ -151,7 +151,10 @@ def test_broken(header: str, sent: bytes) -> None:
 
 
 def test_an_unknown_coding_is_told() -> None:
-    assert decode("klingon", b"hello") == (b"hello", "the content coding 'klingon' is unknown: body as it came")
+    assert decode("klingon", b"hello") == (
+        b"hello",
+        "the content coding 'klingon' is unknown, so the body was not decoded",
+    )
 
 
 @pytest.mark.parametrize(

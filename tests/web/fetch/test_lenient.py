@@ -212,7 +212,10 @@ REFUSED = {
     "a status of four digits": (b"HTTP/1.1 2000 OK\r\n\r\nhello", "no status in the first line"),
     "no status": (b"HTTP/1.1 OK\r\n\r\nhello", "no status in the first line"),
     "a status below 100": (b"HTTP/1.1 042 OK\r\nX Y: z\r\n\r\nhello", "status 42"),
-    "another protocol": (b"HTTP/1.1 101 X\r\nUpgrade: x\r\n\r\n\1\2", "switched to another protocol unasked"),
+    "another protocol": (
+        b"HTTP/1.1 101 X\r\nUpgrade: x\r\n\r\n\1\2",
+        "the server switched protocols without being asked",
+    ),
 }
 
 

@@ -1,8 +1,8 @@
-"""Compares what a server logged of a crawl with the rules that the job had to obey.
+"""Compares a server's log of a crawl with the rules that the job had to obey.
 
-Only certain violations are reported. Logs have whole seconds, so a gap may be a second longer than it looks, and the
-clocks of server and crawler may differ by as much. The robots.txt is the one that the job fetched last, and judges no
-requests from before.
+Only certain violations are reported. Times in logs are whole seconds, so a gap may be a second longer than it looks,
+and the clocks of server and crawler may differ by another second. Requests are checked against the robots.txt that the
+job fetched last; requests made before that are not checked.
 """
 
 from __future__ import annotations
@@ -29,28 +29,28 @@ from crawler.url.robots.parse import product_token, target_of
 from crawler.url.urls.host_key import host_key
 from crawler.web.fetch.robots_answers import Robots, RobotsCache
 
-_CLOCK = 1.0  # seconds by which times may be wrong
-# The common and the combined format, also with the virtual host in front.
+_CLOCK = 1.0  # seconds by which the times in a log may be off
+# The common and the combined log format, with or without the virtual host in front.
 _LINE = re.compile(
     r'(?:(\S+) )?\S+ \S+ \S+ \[(\S+ [+-]\d{4})\] "[A-Z]+ (\S+)[^"]*" \d+ \S+(?: "(?:\\.|[^"\\])*" "(.*)")?'
 )
 
 
 class Request(NamedTuple):
-    """One line of a log. ``place``: its file and number."""
+    """A request in a log. ``place`` is the log file and the line number."""
 
     at: float
     target: str
     place: str
 
 
-Logged = dict[str, list[Request]]  # by host as the log names it; empty if it does not
+Logged = dict[str, list[Request]]  # by the host named in the log; empty if the log names none
 
 
 def read_logs(paths: Iterable[Path], agent: str, host: str) -> tuple[Logged, int]:
-    """Return the requests of a crawler, and the number of lines in no known format. ``host`` is that of lines that name
-    none. Lines without an agent, as in the common format, count as the crawler's.
-    Raises OSError, EOFError, ValueError."""
+    """Return the crawler's requests, and the number of lines in no known format. ``host`` is used for lines that name
+    no host. Lines without a user agent, as in the common format, count as the crawler's. Raises OSError, EOFError,
+    ValueError."""
     token, found, unread = product_token(agent).lower(), Logged(), 0
     for path in paths:
         with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as lines:
@@ -65,35 +65,36 @@ def read_logs(paths: Iterable[Path], agent: str, host: str) -> tuple[Logged, int
 
 
 class _Rules(NamedTuple):
-    """What one host asked for. ``robots`` is None if it was ignored or never asked for. ``held``: from when to when the
-    host was held, and why."""
+    """The rules for one host. ``robots`` is None if robots.txt was ignored or never requested. ``held`` has the start,
+    end and reason of each hold."""
 
     politeness: PolitenessSettings
     robots: Robots | None
     held: list[tuple[float, float, str]]
 
     def gap(self, at: float) -> tuple[float, HoldReason]:
-        """The gap that was to be kept then, and its rule."""
+        """Return the gap that was required at that time, and the rule that required it."""
         known = self.robots is not None and at > self.robots.asked_at + _CLOCK
         return gap(self.robots.crawl_delay if known and self.robots else None, self.politeness)
 
     def refuses(self, request: Request) -> bool | None:
-        """Whether robots.txt disallowed a request; None if it is not known as it was then."""
+        """Return True if robots.txt disallowed the request; None if the robots.txt of that time is unknown."""
         if self.robots is None or request.at < self.robots.asked_at - _CLOCK:
             return None
         return self.robots.refusal(f"http://h{request.target}") is not None
 
     def broken(self, requests: Sequence[Request]) -> Iterator[tuple[Request, str, str]]:
-        """The requests, in order of time, that broke a rule, its name, and why."""
+        """Yield each request that broke a rule, with the name of the rule and the reason. ``requests`` are in order of
+        time."""
         files = [each.at for each in requests if each.target.partition("?")[0] == "/robots.txt"]
         known = 0.0 if self.robots is None else min([*files, self.robots.asked_at])
-        late, planned = float("-inf"), 0.0  # how late the latest request was, of a plan with one request in each gap
+        late, planned = float("-inf"), 0.0  # largest delay behind a plan with one request per gap
         for each in requests:
             seconds, rule = self.gap(each.at)
             planned += seconds
             if each.at - planned <= late - _CLOCK - (self.politeness.per_host - 1) * seconds + 1e-6:
                 late = each.at - planned
-                yield each, rule.name.lower(), f"less than {seconds:g} s after another"
+                yield each, rule.name.lower(), f"less than {seconds:g} s after another request"
             late = max(late, each.at - planned)
             if each.at + _CLOCK < known:
                 yield each, "before_robots", "robots.txt was not known yet"
@@ -105,8 +106,8 @@ class _Rules(NamedTuple):
 
 
 def audit(jobs: Collection[Path], logged: Logged, now: float) -> Iterator[dict[str, Any]]:
-    """What is known of each host that was asked, with its ``violations``. Raises UserFault, and what ``open_job``
-    raises."""
+    """Yield a summary of each host in the log, with its ``violations``. Raises UserFault and the exceptions of
+    ``open_job``."""
     left = dict(logged)
     for directory in jobs:
         with open_job(directory) as job:
@@ -125,7 +126,7 @@ def audit(jobs: Collection[Path], logged: Logged, now: float) -> Iterator[dict[s
 
 
 def _name(job: OpenJob, label: str, jobs: int) -> str | None:
-    """The host that a log means; None if this job does not know it."""
+    """Return the job's host for a name in the log; None if the job does not know it."""
     if not label:
         names = [key.decode("ascii") for key, _ in job.store.scan(Family.HOSTS, b"", None, 2)]
         return names[0] if len(names) == jobs == 1 else None
@@ -146,7 +147,7 @@ def _compared(directory: Path, asked: dict[str, list[Request]], rules: dict[str,
         robots, violations = rules[name].robots, list[dict[str, Any]]()
         for (at, target, place), rule, why in rules[name].broken(requests):
             if rule == "before_robots" and first.get(name, at) < at - _CLOCK:
-                continue  # the log begins after the first robots.txt
+                continue  # the log starts after robots.txt was first fetched
             own = sorted(known[name, target], key=lambda record, at=at: abs(record["time"] - at))  # type: ignore[misc]
             shown = {"rule": rule, "time": at, "target": target, "log": place, "why": why}
             violations.append({**shown, "record": own[0] if own else None})

@@ -1,12 +1,12 @@
 """Gathers a job's links that are broken or could not be checked, with all pages that contain them.
 
 The records are read twice: first for redirects and URLs with a problem, then for the links to these. Both go to a
-temporary SQLite database, which is removed automatically and moves to disk when it grows: memory holds 16 MB of it, and
-about 70 bytes for each URL with a problem.
+temporary SQLite database, which is removed automatically and moves to disk when it grows. Memory holds at most 16 MB of
+the database, and about 70 bytes for each URL with a problem.
 
-For links whose fragment does not exist in the linked page (``check_anchors``), the pages are read from the stored
-bodies, twice: for their fragments, and for the ids and names of their elements. Memory holds one page at a time, and
-only its tags are parsed. Scripts that add elements are not run.
+``check_anchors`` finds links whose fragment does not exist in the linked page. It reads the stored bodies twice: first
+for links with a fragment, then for the ids and names of elements. Memory holds one page at a time, and only its tags
+are parsed. Scripts that add elements are not run.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ from crawler.web.fetch import is_html
 from crawler.web.links.encoding import as_utf8, sniff_encoding
 from crawler.web.links.scan_tags import all_tags, attributes_of_tag
 
-# Responses to crawlers and to clients that have not logged in: a browser may get another one.
+# Statuses sent to crawlers and to clients that have not logged in; a browser may get a different one.
 _REFUSALS = frozenset({401, 402, 403, 407, 429, 999})
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
-_TOO_LONG = "(links.max_url_length)"  # end of the error of a valid redirect that was not followed
-_BUSY = "its host answered 429 or 503"  # start of the error of a URL given up after too many of these
+_TOO_LONG = "(links.max_url_length)"  # end of the error message of a valid redirect that was not followed
+_BUSY = "its host answered 429 or 503"  # start of the error message of a URL given up after too many such responses
 _OF_ROBOTS = "robots.txt could not be fetched: "
 
 SEED, LISTED = "seed", "sitemap"  # kinds of links that the link graph does not have
@@ -96,7 +96,7 @@ def verdict_of(record: Record) -> Verdict | None:
         return Verdict(Result.BROKEN, f"{_phrase(status)}, without a target")
     if status < HTTPStatus.BAD_REQUEST:
         return None
-    # The user's own site should always answer. Other sites are often busy only for crawlers; leaves belong to them.
+    # The user's own site should always answer. Other sites, such as those of embedded URLs, may refuse only crawlers.
     refused = status in _REFUSALS or (status == HTTPStatus.SERVICE_UNAVAILABLE and record.get("embedded") is True)
     return Verdict(Result.UNCHECKED if refused else Result.BROKEN, _phrase(status))
 
@@ -128,8 +128,8 @@ class _Edge(Struct):
 
 
 class Findings:
-    """The problems found. ``checked`` counts URLs, ``pages`` those whose links were read, ``left_out`` the links that
-    were not followed, by reason."""
+    """The problems found. ``checked`` counts URLs, ``pages`` counts pages whose links were read, and ``left_out``
+    counts links that were not followed, by reason."""
 
     def __init__(self, rules: tuple[str, ...] = ()) -> None:
         """``rules`` are the crawl's ``canonical.rules``, by which it distinguishes URLs."""
@@ -150,7 +150,7 @@ class Findings:
                 not_found.add(_page(record))
             if not record.get("probe"):
                 self._add(record)
-        # The first of these were fetched before the crawl knew the host's response to paths that do not exist.
+        # The first soft 404s were fetched before the crawl knew the host's response to paths that do not exist.
         for record, _ in final_records(directory) if not_found else ():
             good = record["outcome"] == Outcome.FETCHED and not record.get("probe") and verdict_of(record) is None
             if good and "digest" in record and _page(record) in not_found:
@@ -175,7 +175,7 @@ class Findings:
         return map(Link._make, self.database.execute(_ROWS, (result,)))
 
     def count(self, result: Result) -> int:
-        """Return the number of URLs with that result that have a link to them."""
+        """Return the number of URLs with that result to which a page links."""
         query = "SELECT count(*) FROM urls WHERE result = ? AND key IN (SELECT key FROM links)"
         return int(self.database.execute(query, (result,)).fetchone()[0])
 
@@ -264,7 +264,7 @@ _ROUTES = ("!", "/")  # a fragment with this prefix is for a script
 
 
 def check_anchors(directory: Path, findings: Findings) -> None:
-    """Add the links of the job whose fragment does not exist. Raises the exceptions of ``final_records``."""
+    """Add the job's links whose fragment does not exist. Raises the exceptions of ``final_records``."""
     database, canonicaliser = findings.database, Canonicaliser()
     database.execute("CREATE TABLE fragments (target TEXT, fragment TEXT, page TEXT, text TEXT)")
     for record, html in _pages(directory):

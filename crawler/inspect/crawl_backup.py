@@ -2,15 +2,15 @@
 
     backup/NUMBER   exists once the whole backup is stored; it lists the snapshots, and contains ``crawl.json``
 
-A backup is a snapshot of each partition, with the backup's number as its epoch (``job.bucket.layout``). A link sent by
-one partition but not yet received by the other is in neither of two snapshots made at different times, so no partition
-of a crawl may run during a backup.
+A backup is a snapshot of each partition, with the backup's number as its epoch (``job.bucket.layout``). If two
+partitions are copied at different times, a link sent from one to the other in between may be in neither snapshot, so no
+partition of a crawl may run during a backup.
 
-A crawl in partitions is restored from the bucket that holds it as the directory of a crawl on one machine. The
-partitions are restored one by one, and their workers may continue meanwhile. That does not matter for a copy that is
-only read. But a link leaves its sender's outbox as soon as its receiver has stored it in the bucket. If the receiver is
-read before that and the sender after it, neither copy has the link. So the crawl can continue in the directory only if
-all logs end at the same place before the first and after the last partition is read.
+A crawl in partitions whose data is in a bucket is restored to a directory, as a crawl on one machine. The partitions
+are restored one by one, and their workers may continue meanwhile. That does not matter for a copy that is only read.
+But a link leaves its sender's outbox as soon as its receiver has stored it in the bucket. If the receiver is restored
+before that and the sender after it, neither copy has the link. So the crawl can continue in the directory only if no
+log grows during the restoration.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ _AT_ONCE = 4  # partitions restored at the same time
 
 
 class _Moment(Struct, frozen=True):
-    """A value that differs whenever a partition has changed: the owner of each, its newest snapshot, and the ends of
+    """A value that changes whenever a partition changes: each partition's owner and newest snapshot, and the ends of
     the owners' logs."""
 
     standings: list[Standing]
@@ -85,8 +85,8 @@ def restore_partitions(
     *,
     to_look: bool,
 ) -> list[Restored]:
-    """Restore all partitions that have started. ``file`` has their common settings. ``to_look``: the copy
-    is only read, so partitions may change meanwhile; otherwise a change raises BucketError. Raises BucketError,
+    """Restore all partitions that have started. ``file`` has their common settings. With ``to_look``, the copy will
+    only be read, so partitions may change meanwhile; otherwise a change raises BucketError. Raises BucketError,
     BucketDown, JobError, OSError."""
     disk, before = RealDisk(), None if to_look else _moment(objects, crawl, range(file.partitions))
     making = directory / RESTORING
@@ -145,8 +145,8 @@ class Whole(Struct, frozen=True):
 
 
 class BackedUp(Struct):
-    """A finished backup. ``written`` is the number of pieces stored, ``bytes`` their size in the bucket, ``size`` that
-    of all files of the backup without bodies."""
+    """A finished backup. ``written`` is the number of pieces stored, ``bytes`` their size in the bucket, and ``size``
+    the size of all files in the backup except bodies."""
 
     number: int
     written: int = 0
@@ -163,7 +163,7 @@ def bucket_at(text: str, *, reading: bool = False) -> Objects:
 
 
 def back_up(directory: Path, to: str, take: Callable[[Path], None], now: float) -> BackedUp:
-    """Make or update the backup of a job or crawl. ``take(job)`` makes ``DIR/snapshot`` of that job. ``now`` is in
+    """Make or update the backup of a job or crawl. ``take(job)`` creates the job's ``DIR/snapshot``. ``now`` is in
     seconds since 1970. Raises BucketError, BucketDown, JobError, OSError; an earlier backup is then unchanged."""
     crawl = crawl_partitions(directory)
     identities = [read_identity(job) for job in crawl.jobs]
@@ -189,8 +189,8 @@ def back_up(directory: Path, to: str, take: Callable[[Path], None], now: float) 
 
 
 def _begin(objects: Objects, of: str, crawl: CrawlPartitions) -> Whole | None:
-    """Check that the bucket is for backups of this job or crawl, and remove the rest of an interrupted backup. Returns
-    the last backup."""
+    """Check that the bucket is for backups of this job or crawl, and remove the leftovers of an interrupted backup.
+    Returns the last backup."""
     found = read_crawl(objects)
     check_objects(objects)
     if found is None:
@@ -201,8 +201,8 @@ def _begin(objects: Objects, of: str, crawl: CrawlPartitions) -> Whole | None:
         raise BucketError(f"{objects.address} holds a crawl: give another address for its backup")
     last = _newest(objects)
     if found.of != of:
-        name = "" if last is None else f" of {last.source}"
-        raise BucketError(f"{objects.address} holds a backup{name}, another job: give another address")
+        name = "" if last is None else f" ({last.source})"
+        raise BucketError(f"{objects.address} holds a backup of another job{name}: give another address")
     number = 0 if last is None else last.number
     for partition in crawl.found:
         places = [place for place in snapshots(objects, partition.number) if place[0] > number]
@@ -255,10 +255,10 @@ def restore_crawl(
     source: str, directory: Path, needed: Callable[[str], bool] = every_file, *, to_look: bool = False
 ) -> list[Restored]:
     """Restore a job or crawl into ``directory``, which must be missing or empty, from a backup or from the current
-    state of a crawl in a bucket; the bucket is not changed. ``needed``: see ``Wanted``. ``to_look``: the crawl is only
-    read, so its partitions may be from slightly different times. The directory holds no crawl until everything is
-    restored; an interrupted restoration can be run again. Raises BucketError, also if a crawl in partitions runs
-    meanwhile; BucketDown, JobError, OSError."""
+    state of a crawl in a bucket; the bucket is not changed. ``needed``: see ``Wanted``. With ``to_look``, the copy will
+    only be read, so its partitions may be from slightly different times. The directory holds no crawl until everything
+    is restored; an interrupted restoration can be run again. Raises BucketError (also if a crawl in partitions runs
+    meanwhile), BucketDown, JobError, OSError."""
     objects = bucket_at(source, reading=True)
     found, last = read_crawl(objects), _newest(objects)
     shape = read_shape(objects)[1] if last is None else None

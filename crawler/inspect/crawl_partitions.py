@@ -29,7 +29,7 @@ _ONE = Placement(bytes(SECRET_LEAST), 1)
 
 
 class Partition(Struct, frozen=True):
-    """A partition of a crawl with a job directory, or a single job."""
+    """A crawl's partition that has a job directory, or a single job."""
 
     number: int
     directory: Path
@@ -42,7 +42,8 @@ class Partition(Struct, frozen=True):
 
     @contextmanager
     def named(self) -> Iterator[None]:
-        """A context in which errors about damage name the partition's directory. Raises DamagedPartitionError."""
+        """Return a context that turns errors about damage into DamagedPartitionError, which names the partition's
+        directory."""
         try:
             yield
         except DAMAGE as error:
@@ -54,8 +55,8 @@ class Partition(Struct, frozen=True):
 
 
 class CrawlPartitions(Struct, frozen=True):
-    """A crawl of ``count`` partitions in ``directory``. ``found`` are those that have started, in order, at least one.
-    ``placement`` assigns URLs to partitions."""
+    """A crawl of ``count`` partitions in ``directory``. ``found`` lists the partitions that have started, in order;
+    there is at least one. ``placement`` assigns URLs to partitions."""
 
     directory: Path
     count: int

@@ -20,15 +20,15 @@ from crawler.job.metrics.pooled_stats import GONE, Part, pool
 
 
 def stats_of(directory: Path) -> dict[str, Any]:
-    """Return the dictionary of ``stats --json`` of a job or crawl. Raises the exceptions of ``open_job``."""
+    """Return the dictionary that ``stats --json`` prints for a job or crawl. Raises the exceptions of ``open_job``."""
     crawl = crawl_partitions(directory)
     stats = [stats for _, stats in crawl.each(job_stats)]
     return stats[0] if crawl.is_job else pooled(crawl, stats, [told for _, told in crawl.each(waiting_messages)])
 
 
 def pooled(crawl: CrawlPartitions, stats: Sequence[dict[str, Any]], waiting: Sequence[int | None]) -> dict[str, Any]:
-    """Return the statistics of a crawl from those of its partitions, in order. ``waiting`` has the number of messages
-    in each partition that wait for other partitions; None if unknown."""
+    """Return the statistics of a crawl from those of its partitions, in order. ``waiting`` has, for each partition, the
+    number of its messages that wait for other partitions; None if unknown."""
     parts = [
         Part(partition.number, told, lock_holder(partition.directory) or None, messages)
         for partition, told, messages in zip(crawl.found, stats, waiting, strict=True)

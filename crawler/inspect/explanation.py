@@ -1,5 +1,5 @@
-"""Everything a job knows about one URL, as values: its canonical form, whether it is in scope and was seen, its queue,
-when it may be fetched and why not now, and how it ended."""
+"""Everything a job knows about one URL, as values: its canonical form, whether it is in scope and was seen, its place
+in the queue, when it may be fetched, why it waits, and its outcome."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ from crawler.url.urls.whatwg import Rejected
 from crawler.web.fetch.robots_answers import RobotsCache
 
 QUEUE_SEARCHED = 1_000_000  # entries of a host's queue that are searched for a URL
-_AS_HELD = 0.002  # seconds: a retry that waits as long as its held host is due in the same millisecond
+_AS_HELD = 0.002  # seconds; a retry due at most this long after its host's hold ends is said to wait for the host
 _DAY = 86_400.0
 _PAUSE = 1_024  # entries between two points where the search may be abandoned
 
@@ -73,7 +73,7 @@ class ScopeAnswer(Struct, frozen=True):
 
 
 class SliceAnswer(Struct, frozen=True):
-    """A slice (``number`` counts from 1) that reports the key as contained."""
+    """A slice of the seen-set that reports the key as contained. ``number`` counts from 1."""
 
     number: int
     count: int
@@ -84,8 +84,8 @@ class SeenAnswer(Struct, frozen=True):
     """The answer of the seen-set.
 
     ``exact`` is True if it has no false positives. Otherwise ``fpp_estimated`` is the probability of a positive answer
-    for a key that was never added. ``slices`` are those with a positive answer, of ``of`` slices. ``forgeable`` is True
-    if a page may have caused a positive answer for a URL that was never added."""
+    for a key that was never added. ``slices`` are the slices with a positive answer, out of ``of`` in total.
+    ``forgeable`` is True if a page may have caused a positive answer for a URL that was never added."""
 
     known: bool
     kind: str
@@ -155,7 +155,7 @@ class Wait(Worded):
 
 class NextTry(Struct, frozen=True):
     """When a pending URL may be fetched. ``not_before`` is in seconds since 1970, if known. ``reason`` is why its host
-    waits, or why the crawl hands out no URLs. ``since`` is the start of the request that it waits for."""
+    waits, or why the crawl hands out no URLs. ``since`` is when the request that the URL waits for started."""
 
     waits_for: Wait
     not_before: float | None = None
@@ -165,8 +165,9 @@ class NextTry(Struct, frozen=True):
 
 class Place(Struct, frozen=True):
     """The place of a URL in its host's queue. ``number`` counts from 1; it is None for a URL in flight, which was
-    handed out at ``in_flight_since``. ``crashes`` counts how often the crawler crashed while reading the page; such a
-    URL is the last of its host. ``priority_rule`` is the sentence about the rule that determines its class today."""
+    handed out at ``in_flight_since``. ``crashes`` counts how often the crawler crashed while reading the page; a URL
+    with crashes is fetched last of its host. ``priority_rule`` is a sentence about the rule that now determines the
+    URL's priority class."""
 
     number: int | None
     lane: str
@@ -183,10 +184,10 @@ class Place(Struct, frozen=True):
 
 
 class RevisitSchedule(Struct, frozen=True):
-    """The visits of a page that is revisited. ``due`` is in seconds since 1970; it is None if the page is queued, or
-    (with no ``visits``) has no next visit because it is not finished yet, or gone. ``rate`` is its estimated number of
-    changes per day, None if there is no estimate. ``moved_for`` is set if the visit was moved forward because the site
-    reports a change; it is the time of that change."""
+    """The visits of a page that is revisited. ``due`` is in seconds since 1970; it is None if the page is queued, and
+    (with no ``visits``) if no visit is scheduled because the page is unfinished or gone. ``rate`` is the estimated
+    number of changes per day, None if there is no estimate. If the site reported a change and the visit was therefore
+    moved forward, ``moved_for`` is the time of the change."""
 
     visits: int
     changes: int
@@ -205,15 +206,15 @@ class Ownership(Struct, frozen=True):
 
 
 class Explanation(Struct):
-    """The knowledge about URL ``url`` at time ``at`` (seconds since 1970). A field that does not apply is None.
+    """Everything known about the URL ``url`` at ``at`` (seconds since 1970). A field that does not apply is None.
 
     ``rejected`` is why the text is not a URL to crawl, ``refused`` the rule of the crawler that forbids requesting it.
     ``older_sets`` are the sets of ``crawl.known`` that contain the URL, so links to it are not admitted;
     ``older_sets_fault`` is why they cannot be read. ``host_row`` is the row of the table of hosts, None if no URL of
     the host was admitted. ``queue_searched`` is the number of entries searched if the queue has more and the URL was
-    not found. ``record`` is the last one in the output. ``damage`` is the part that could not be read; the fields after
-    it are missing. ``paused`` is why the running crawl hands out no URLs. ``proxies`` are those failing now.
-    ``settings`` are those of the host and the URL. ``partition`` is None for a job."""
+    not found. ``record`` is the URL's last record in the output. ``damage`` is the error for the first unreadable part;
+    fields filled after that are missing. ``paused`` is why the running crawl hands out no URLs. ``proxies`` are the
+    proxies failing now. ``settings`` apply to the host and the URL. ``partition`` is None for a job."""
 
     url: str
     at: float
@@ -248,9 +249,9 @@ class Explanation(Struct):
 
 
 class CrawlNow(Struct, frozen=True):
-    """The state of a running crawl. ``in_flight`` maps URLs handed out to their times, ``side_requests`` the hosts
-    whose robots.txt or address is being fetched; ``paused`` is why it hands out no URLs. ``slots`` is None if no crawl
-    is running. ``proxies`` are those failing now."""
+    """The state of a running crawl. ``in_flight`` maps URLs to the times when they were handed out; ``side_requests``
+    maps hosts to the times when the fetch of their robots.txt or address started. ``paused`` is why the crawl hands out
+    no URLs. ``slots`` is None if no crawl is running. ``proxies`` are the proxies failing now."""
 
     in_flight: Mapping[str, float] = field(default_factory=dict)
     side_requests: Mapping[str, float] = field(default_factory=dict)
@@ -261,8 +262,8 @@ class CrawlNow(Struct, frozen=True):
 
 class Known(Struct, frozen=True):
     """The sources of an explanation. ``seen`` returns the seen-set's answer for a URL; ``host`` returns the host's
-    state in a crawl in this process, otherwise None. ``hash`` makes the digests of the ledger. ``crawl`` is the state
-    of a running crawl. ``older_sets`` returns the older seen-sets that contain a URL. ``check`` is called from
+    state if the crawl runs in this process, otherwise None. ``hash`` makes the digests of the ledger. ``crawl`` is the
+    state of a running crawl. ``older_sets`` returns the older seen-sets that contain a URL. ``check`` is called from
     time to time, and may raise to abandon a long search."""
 
     directory: Path
@@ -277,7 +278,8 @@ class Known(Struct, frozen=True):
 
 
 def explain_url(directory: Path, text: str, now: float | None = None) -> Explanation:
-    """Explain a URL for the job in a directory, at ``now`` or by the job's clock. Raises the errors of ``open_job``."""
+    """Explain a URL for the job in a directory, as of ``now``, or of the job's own clock. Raises the errors of
+    ``open_job``."""
     fetcher = read_identity(directory).fetcher
     if fetcher is not None:
         raise JobError(f"{directory} is the job of {fetcher}, which schedules its requests itself")
@@ -343,8 +345,8 @@ def _told_by(live: Live) -> CrawlNow:
 
 
 def explain(known: Known, text: str, now: float) -> Explanation:
-    """Return the explanation. A text that is not a URL is also explained, and a damaged job as far as it is
-    readable."""
+    """Return the explanation, also for a text that is not a URL. For a damaged job, the explanation covers the readable
+    parts."""
     canonicaliser = Canonicaliser(known.settings.canonical.rules)
     steps = [Step(*step) for step in canonicaliser.explain(text)]
     found = Explanation(text, now, steps=steps, paused=known.crawl.paused, proxies=known.crawl.proxies)
@@ -477,8 +479,8 @@ def _robots(known: Known, url: Canonical, host: HostSnapshot, now: float) -> Rob
 
 
 def _find_place(known: Known, url: Canonical, host: HostSnapshot, now: float) -> tuple[Place | None, int | None]:
-    """Return the URL's place in its host's queue if it is queued, and the number of entries searched if the queue has
-    more."""
+    """Return the URL's place in its host's queue, None if not found there. If the search stopped before the end of the
+    queue, also return the number of entries searched."""
     ahead = 0
     for number, (slot, entry) in enumerate(queue(known.store, host.row.host)):
         if number >= QUEUE_SEARCHED:

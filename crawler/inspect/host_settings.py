@@ -29,7 +29,7 @@ def host_settings(sites: Sites, name: str) -> list[SettingInForce]:
 
 
 def url_settings(sites: Sites, name: str, href: str) -> list[SettingInForce]:
-    """Return the settings of a URL's host, and those of the URL from a ``[[site]]``."""
+    """Return the settings of a URL's host, and those that a ``[[site]]`` sets for the URL."""
     return [*_of_host(sites, name), *_of_url(sites, href)]
 
 
@@ -73,7 +73,7 @@ def _plain(value: Any) -> Any:
 
 
 def setting_words(setting: SettingInForce) -> str:
-    """Return a setting as in ``delay 5.0 (crawl.toml, line 7)``."""
+    """Return a setting as text, such as ``delay 5.0 (crawl.toml, line 7)``."""
     value = setting.value
     if value is None:
         text = "no limit"

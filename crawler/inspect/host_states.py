@@ -1,7 +1,7 @@
 """Counts the hosts of a job by state: ready, waiting, snoozed, ..., and finds the slowest one.
 
 A state depends on the time, and most hosts are only on disk, so states cannot be counted as they change. The crawl
-reads all hosts repeatedly, a few at a time: some thousand hosts about every second, a million about every minute.
+reads all hosts repeatedly, a few at a time: a few thousand hosts about once a second, a million about once a minute.
 Either way, this takes a bounded share of the event loop's time.
 """
 
@@ -23,8 +23,8 @@ from crawler.frontier.queues import read_host
 from crawler.frontier.serving import AT_ONCE, Serving
 
 INTERVAL = 1.0  # seconds from the end of one pass over all hosts to the next
-PAUSE = 20.0  # pause after a slice, in durations of that slice: counting takes at most 5% of the event loop's time
-SLICE = 128  # hosts
+PAUSE = 20.0  # pause after a slice, as a multiple of its duration: counting takes at most 5% of the event loop's time
+SLICE = 128  # hosts per slice
 SETTLED_MOST = 20_000  # maximum number of hosts counted in one go when the crawl has ended
 
 
@@ -41,7 +41,7 @@ class HostCount(Struct):
 
     @classmethod
     def begin(cls, settings: Settings, now: float) -> HostCount:
-        """Return the count of no host, at ``now``."""
+        """Return a count without any hosts yet, as of ``now``."""
         times = HostTimes(settings.politeness.host_key, now)
         return cls({state.value: 0 for state in HostState}, times)
 
@@ -105,7 +105,8 @@ class HostStates:
         self.scripted = found.scripted
 
     def _look(self, start: bytes, most: int, found: HostCount) -> bytes | None:
-        """Add some hosts to the results. Returns the start of the next ones, None if there are no more."""
+        """Count up to ``most`` hosts from the key ``start`` on. Returns the key to continue from; None if no hosts are
+        left."""
         rows, now, serving = self._store.scan(Family.HOSTS, start, None, most), self._clock(), self._serving()
         for key, value in rows:
             name = host_name(key)

@@ -27,7 +27,7 @@ _COLUMNS = tuple(HostRow.__struct_fields__)
 def table_row(host: HostRow) -> Row:
     """Return a host as a row of the table. URLs in flight do not count as pending."""
     values = {name: getattr(host, name) for name in _COLUMNS}
-    # For another process, the two are from different times: a URL just finished may still be listed as in flight.
+    # In another process, the two counts are of different times: a URL just finished may still be listed as in flight.
     values["pending"] = max(0, values["pending"] - host.in_flight)
     return values | {"share": share(host.fetched, host.failed, values["pending"] + host.in_flight)}
 
@@ -45,7 +45,8 @@ class Table(NamedTuple):
 
 
 class HostsAsked(Struct, frozen=True):
-    """A request for the hosts with ``q`` in their name: ``limit`` rows after the first ``offset``, in that order."""
+    """A request for the hosts with ``q`` in their name: ``limit`` rows after the first ``offset``, in the order of
+    ``sort``."""
 
     sort: str = "pending"
     descending: bool = True
@@ -59,7 +60,7 @@ class HostsAsked(Struct, frozen=True):
 
 
 class Chosen(NamedTuple):
-    """A host chosen for a row: its name, its stored record, and the holds from other hosts of its key."""
+    """A host chosen for a row: its name, its stored record, and the holds from other hosts with its host key."""
 
     name: str
     value: bytes
@@ -72,8 +73,8 @@ def chosen_hosts(
     beside: HostsNow,
     wants: Callable[[str, bytes], bool] = lambda name, value: True,
 ) -> Iterator[Chosen]:
-    """Yield the busy hosts, and the others accepted by ``wants`` (name, record): a row costs twenty times as much as
-    checking the record. ``beside`` has the current state that is not in the records."""
+    """Yield the busy hosts, and the other hosts that ``wants`` accepts by name and record: making a row costs twenty
+    times as much as checking a record. ``beside`` has the current state that is not in the records."""
     rows = list(stored)
     holds = beside.holds(rows, sites.politeness) if sites.settings.politeness.host_key == "host" else {}
     for key, value in rows:
@@ -174,8 +175,9 @@ _AT_WORK = (HostState.LEASED, HostState.ROBOTS)
 
 
 def _value(sort: str) -> Callable[[Row], Any]:
-    """Return the function that gives the value to compare for ``sort``. A host held for its errors fails none of its
-    URLs for a long time, and one without robots.txt never does, so errors decide between equal numbers of failures."""
+    """Return the function that gives the value to compare for ``sort``. While a host is held after errors, none of its
+    URLs fail for a long time; if its robots.txt cannot be fetched, they never do. So errors decide between equal
+    numbers of failures."""
     if sort == "work":
         return lambda row: (row["state"] in _AT_WORK, row["pending"] + row["in_flight"])
     if sort == "failed":

@@ -21,7 +21,7 @@ from crawler.frontier.serving import AT_ONCE, Serving
 from crawler.inspect.statistics import SlotFigures
 from crawler.job.live_status import Live
 
-_PORTS_MOST = 64  # records of one host name that are read for one host
+_PORTS_MOST = 64  # maximum number of records read to find the holds on one host
 
 
 class HostsNow(Struct, frozen=True):
@@ -34,7 +34,8 @@ class HostsNow(Struct, frozen=True):
     serving: Serving = AT_ONCE
 
     def host(self, name: str, value: bytes, held: KeyHold = NO_HOLD) -> Host:
-        """Return the host of a stored record; ``held`` are holds from others of its key. Raises HostRecordError."""
+        """Return the host of a stored record; ``held`` are the holds from other hosts with its key. Raises
+        HostRecordError."""
         host = read_host(self.store, name, value)
         host.queue.taken = self.in_flight.get(name, 0)
         host.side_request = name in self.side_requests
@@ -44,8 +45,8 @@ class HostsNow(Struct, frozen=True):
     def holds(
         self, rows: Iterable[tuple[bytes, bytes]], settings: Callable[[str], PolitenessSettings]
     ) -> dict[str, KeyHold]:
-        """Return, by host, the holds between hosts of one name (``politeness.host_key = "host"``) according to these
-        stored records. Raises HostRecordError."""
+        """Return, by host, the holds from other hosts of the same name (``politeness.host_key = "host"``), according to
+        these stored records. Raises HostRecordError."""
         found: dict[str, KeyHold] = {}
         for _, group in groupby(rows, lambda row: row[0].rpartition(b":")[0]):
             hosts = [(host_name(key), value) for key, value in group]
@@ -64,7 +65,7 @@ class HostsNow(Struct, frozen=True):
             yield name, KeyHold(until, HoldReason(reason), busy, crawl_delay)
 
     def holds_on(self, name: str, settings: PolitenessSettings) -> KeyHold:
-        """Return the hold on one host from others of its name. Raises HostRecordError."""
+        """Return the hold on one host from other hosts of the same name. Raises HostRecordError."""
         if settings.host_key != "host":
             return NO_HOLD
         start = name.rpartition(":")[0].encode("ascii") + b":"

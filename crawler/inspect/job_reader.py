@@ -1,7 +1,7 @@
 """Reads a job, running or not, without changing it.
 
 The store is opened a second time as a RocksDB secondary. The seen-set is read from the newest complete generation and
-the journal, as a resumed crawl does. A running crawl also writes ``live.json`` every second, with the URLs in flight.
+the journal, as when a crawl resumes. A running crawl also writes ``live.json`` every second, with the URLs in flight.
 """
 
 from __future__ import annotations
@@ -50,8 +50,8 @@ from crawler.seen.exact.ledger import LEDGER_COUNTS, LedgerCounts
 
 
 class OpenJob(Struct, frozen=True):
-    """A job opened for reading. ``settings`` are those of the last run, or defaults if ``settings_fault`` is set to the
-    reason."""
+    """A job opened for reading. ``settings`` are those of the last run. If these cannot be read, they are the defaults,
+    and ``settings_fault`` is the reason."""
 
     directory: Path
     settings: Settings
@@ -87,8 +87,8 @@ class OpenJob(Struct, frozen=True):
 
 @contextlib.contextmanager
 def open_job(directory: Path, *, as_run: bool = False) -> Iterator[OpenJob]:
-    """Open a job for reading. ``as_run``: read everything that a run would read if a run could open the store,
-    otherwise everything readable. Raises JobError, OSError, JournalError."""
+    """Open a job for reading. With ``as_run``, the store is opened as a run opens it, if that is possible. Otherwise,
+    everything readable is read. Raises JobError, OSError, JournalError."""
     identity = read_identity(directory)
     run = read_run(directory)
     settings = run.settings
@@ -108,14 +108,15 @@ def open_job(directory: Path, *, as_run: bool = False) -> Iterator[OpenJob]:
 
 
 def is_unbegun(directory: Path) -> bool:
-    """True if the job has no store because its first run has not made it or was killed first. Raises OSError."""
+    """True if the job has no store because its first run has not created one yet, or was killed before it did. Raises
+    OSError."""
     if is_made(directory / STORE):
         return False
     return not text_size(directory / PAGES) and not Generations(directory / SEEN, 1, RealDisk()).numbers()
 
 
 def _open_store(path: Path, scratch: Path, *, as_run: bool) -> tuple[RocksStore, str | None]:
-    """Return the store, and why a run could not open it. Raises StoreError."""
+    """Return the store, and the reason if ``as_run`` was set but a run could not open it. Raises StoreError."""
     fault = None
     if as_run:
         try:
@@ -139,7 +140,7 @@ def _of_last_run(job: OpenJob, now: float) -> dict[str, Any]:
 
 
 def job_stats(directory: Path) -> dict[str, Any]:
-    """Return the dictionary of ``stats --json``. Raises the exceptions of ``open_job``."""
+    """Return the dictionary that ``stats --json`` prints. Raises the exceptions of ``open_job``."""
     read_identity(directory)
     live = read_live(directory)
     if live is not None:

@@ -21,7 +21,7 @@ _COLUMNS = tuple(column for column in PAGES if column.name != "record")
 
 
 class Records(Iterable[dict[str, Any]]):
-    """The records of a job. Each loop reads them from the first one."""
+    """The records of a job. Each loop starts at the first record."""
 
     def __init__(self, directory: Path, outcomes: tuple[str, ...]) -> None:
         self._directory = directory
@@ -34,7 +34,7 @@ class Records(Iterable[dict[str, Any]]):
         return map(json.loads, self._lines())
 
     def to_arrow(self) -> Any:
-        """Read them into a ``pyarrow.Table``, with the columns of ``pages.parquet`` but for ``record``. Raises
+        """Read the records into a ``pyarrow.Table`` with the columns of ``pages.parquet`` except ``record``. Raises
         ImportError if pyarrow is not installed."""
         arrow = _needed("pyarrow")
         rows = (
@@ -86,18 +86,16 @@ class JobView:
         return stats_of(self.directory)
 
     def records(self, *outcomes: str) -> Records:
-        """Return the records of finished URLs as in ``pages.jsonl``, to loop over in the order in which they finished;
-        those of several partitions are merged by time.
-
-        With ``outcomes``, only the records with one of these outcomes. A record is returned only once no crash can undo
-        it. Reading raises OSError, JobError."""
+        """Return an iterable of the records of finished URLs, as in ``pages.jsonl``, in the order in which the URLs
+        finished; the records of several partitions are merged by time. If ``outcomes`` are given, only records with one
+        of them are returned. A record is returned only once no crash can undo it. Reading raises OSError, JobError."""
         return Records(self.directory, outcomes)
 
     def changes(self, since: str = "0") -> Iterator[dict[str, Any]]:
         """Yield the records after a cursor ("0": all), each with its ``change`` and the ``cursor`` after it, as
         printed by ``crawler tail --since``.
 
-        Yields nothing while a crawl that has just started does not know yet which records are final. Raises
+        Yields nothing while it is not yet known which records are final, because the crawl has just started. Raises
         ValueError for a cursor that does not belong to the job, OSError, JobError."""
         tail = tail_of(self.directory)
         if tail.resume(since):
@@ -106,6 +104,6 @@ class JobView:
                 yield record
 
     def hosts(self) -> Iterator[dict[str, Any]]:
-        """Return a row for each host, by name, with the columns of ``crawler hosts --json``; partitions follow one
-        another, and their rows have the number as ``partition``. Raises OSError, JobError."""
+        """Return a row for each host, by name, with the columns of ``crawler hosts --json``; the rows of a crawl in
+        partitions are grouped by ``partition``, the partition's number. Raises OSError, JobError."""
         return all_hosts_of(self.directory)

@@ -1,7 +1,7 @@
 """Older seen-sets that a crawl checks (``crawl.known``): files of ``crawler filter`` or ``crawler dedup``, and jobs.
 
-Each is only read, with its own hash, secret and canonicalisation rules. A job is read in its current state, with the
-URLs it has admitted so far, fetched or not. If it keeps digests on disk (``exact``, or a ledger), these decide.
+Each is read without changing it, with its own hash, secret and canonicalisation rules. A job contains all URLs that it
+has admitted so far, fetched or not. If it keeps digests on disk (``exact``, or a ledger), these decide.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Searches and reads the main texts that a job or crawl keeps (``--output text``), running or not.
 
-A search reads all texts. Of each page only the last text counts. Memory holds some 500 bytes for each page that
+A search reads all texts, but only the last text of each page counts. Memory holds some 500 bytes for each page that
 matches."""
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from crawler.job.output.reverse_reader import last_record
 from crawler.url.urls.typed import completed
 from crawler.url.urls.whatwg import Rejected
 
-_IN_TITLE = 10  # occurrences in the text that one in the title is worth
-_MOST = 20  # occurrences of a word that count, so that no page wins by its length alone
+_IN_TITLE = 10  # score of a word in the title; an occurrence in the text scores 1
+_MOST = 20  # maximum score of a word in the text, so that no page wins by its length alone
 _AROUND = 120  # characters shown on each side of the first occurrence
 _TITLE = 200  # characters shown of a title
 
@@ -45,7 +45,7 @@ def search_texts(directory: Path, query: str, most: int) -> tuple[int, list[Reco
 
 
 def _hit(row: Record, words: Sequence[str]) -> tuple[int, Record]:
-    """Return the score of a page, 0 if a word is missing, and what is shown of it."""
+    """Return the score of a page (0 if a word is missing), and its entry in the search results."""
     text, title = str(row.get("text", "")), str(row.get("title", ""))[:_TITLE]
     lower, lower_title = text.lower(), title.lower()
     counts = [min(_MOST, lower.count(word)) + _IN_TITLE * (word in lower_title) for word in words]

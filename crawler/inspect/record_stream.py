@@ -2,16 +2,16 @@
 
 A killed crawl may leave records in ``pages.jsonl`` that are not in its journal. They are cut off when the crawl
 resumes, and their URLs are fetched again. Readers of the stream must not see them, so a record is shown only once it is
-final. A running crawl publishes every second how far records are final (in ``live.json``, after the last fsync of
-output and journal). If no crawl is running, the journal has this offset.
+final. Every second, a running crawl publishes the offset up to which records are final: the end at the last fsync of
+output and journal (in ``live.json``). If no crawl is running, the journal has this offset.
 
 The streams of a crawl's partitions are merged by time (``CrawlTail``). Each partition yields its records in the order
-in which they finished. Of the records that are final in several partitions at one read, the earliest comes first; those
-that become final later come later, whatever their time.
+in which they finished. Records that are final at the same read are sorted by time; those that become final later come
+later, whatever their time.
 
-A cursor of a crawl holds the position in each partition: ``2-`` and, in base64url, 16 bytes for each partition with
-records read, ordered by number: the number (2 bytes), the offset after the last record (6) and the mark of that record
-(8), as made by ``crawler.job.output.changes``. ``0`` is the start.
+A cursor of a crawl holds the position in each partition: ``2-``, then, in base64url, 16 bytes for each partition whose
+records were read, ordered by number: the number (2 bytes), the offset after the last record (6) and the mark of that
+record (8), as made by ``crawler.job.output.changes``. ``0`` is the start.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ from crawler.job.recovery import stored_end
 
 T = TypeVar("T")
 
-_BUSY = 10.0  # seconds to wait for a job in use to report how far its records are final
+_BUSY = 10.0  # seconds to wait for a job in use to report which of its records are final
 _POLL = 0.1  # seconds between two checks
 
 
@@ -64,7 +64,8 @@ class Tail:
         at: int = 0,
         end: Callable[[], int | None] | None = None,
     ) -> None:
-        """``end`` returns how far the records are final, None if not known yet; by default, the job is asked."""
+        """``end`` returns the offset up to which records are final, None if not known yet; by default, it is read from
+        the job."""
         if end is None:
             read_identity(directory)
         self._end = end
@@ -103,8 +104,8 @@ class Tail:
         return found[::-1]
 
     def resume(self, since: str) -> bool:
-        """Continue after a cursor. Returns False if it is not known yet how far records are final. Raises CursorError
-        if the cursor does not belong to the job."""
+        """Continue after a cursor. Returns False if it is not known yet which records are final. Raises CursorError if
+        the cursor does not belong to the job."""
         cursor, end = Cursor.parse(since), self.end()
         if end is None:
             return False
@@ -123,8 +124,8 @@ class Tail:
             yield with_change(line, decoded(offset, line, PAGES), offset + len(line))
 
     def placed(self, most: int | None = None) -> Iterator[tuple[int, bytes]]:
-        """Yield the same records as ``more``, each with its offset; those that start in the next ``most`` bytes, if
-        given."""
+        """Yield the same records as ``more``, each with its offset. With ``most``, only records that start in the next
+        ``most`` bytes."""
         end, begin = self.end(), self._at
         if end is None or end == begin == 0:
             return
@@ -140,7 +141,7 @@ class Tail:
                     yield offset, line
 
     def end(self) -> int | None:
-        """Return how far records are final; None if not known yet."""
+        """Return the offset up to which records are final; None if not known yet."""
         if self._end is not None:
             return self._end()
         live = read_live(self._directory)
@@ -199,7 +200,7 @@ def journalled_end(store: Reader) -> int:
 
 
 def checked(line: bytes, offset: int) -> Record:
-    """Return the record of a line, at an offset. Raises JournalError."""
+    """Return the record in the line at that offset. Raises JournalError."""
     record = record_of(line)
     if record is None:
         raise JournalError(f"{PAGES}: offset {offset}: not a record; run `crawler verify`")
@@ -227,7 +228,7 @@ def final_lines(directory: Path) -> Iterator[bytes]:
 
 
 def once_known(directory: Path, look: Callable[[], T | None]) -> T:
-    """Poll until it is known how far records are final, and return the result. Raises JobError."""
+    """Poll ``look`` until it is known which records are final, and return the result. Raises JobError."""
     deadline = time.monotonic() + _BUSY
     while (found := look()) is None:
         if time.monotonic() > deadline:
@@ -247,7 +248,7 @@ def tail_of(directory: Path, outcomes: Collection[str] = ()) -> Tail | CrawlTail
 
 
 class _Found(NamedTuple):
-    """A record of a partition: its sort key and position."""
+    """A record found in a partition, with its sort key and position."""
 
     time: bytes
     number: int
@@ -268,7 +269,7 @@ class CrawlTail:
         self._look()
 
     def last(self, count: int) -> list[bytes] | None:
-        """Like `Tail.last`; None until all partitions know how far their records are final."""
+        """Like `Tail.last`; None until it is known for all partitions which records are final."""
         self._look()
         found = list[_Found]()
         for number, tail in self._tails.items():
@@ -282,7 +283,7 @@ class CrawlTail:
         """Like `Tail.resume`. Raises CursorError."""
         read = parse_places(since)
         self._look()
-        # A partition now in another directory may come back: its position stays in the cursor until then.
+        # A partition that moved to another directory may return: until then, its position stays in the cursor.
         if not read.keys() - self._tails.keys() <= partitions_left(self._directory):
             raise CursorError(f"the cursor {since} does not belong to this crawl: start again with 0 and an empty copy")
         for number, tail in self._tails.items():
@@ -327,7 +328,8 @@ class CrawlTail:
 
 
 def _records(number: int, tail: Tail) -> Iterator[_Found]:
-    """Yield the new records of a partition. Times are raised to the latest so far, so that merging keeps the order."""
+    """Yield the new records of a partition. A time before the latest so far is raised to that, so that merging keeps
+    the order."""
     latest = b""
     for offset, line in tail.placed():
         latest = max(latest, _time(line))
@@ -335,7 +337,7 @@ def _records(number: int, tail: Tail) -> Iterator[_Found]:
 
 
 def _time(line: bytes) -> bytes:
-    """Return when the URL of a record was finished, in RFC 3339: these texts sort like the times."""
+    """Return when the URL of a record was finished, as RFC 3339 text, which sorts in order of time."""
     found = _TIME.search(line)
     return b"" if found is None else found[1]
 

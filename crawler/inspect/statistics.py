@@ -38,10 +38,10 @@ class JobFigures(Struct, frozen=True):
 
 
 class HostFigures(Struct, frozen=True):
-    """The number of hosts with pending URLs, and of hosts in each state; None if unknown. ``slowest`` takes longest for
-    its queue; None if unknown or all queues are empty. ``growing`` is a host whose queue grows as fast as it is read.
-    ``without_page`` counts the hosts that returned no page, by cause; ``scripted`` are those that probably need a
-    browser."""
+    """The number of hosts with pending URLs, and of hosts in each state; None if unknown. ``slowest`` is the host that
+    takes longest for its queue; None if unknown or all queues are empty. ``growing`` is a host whose queue grows as
+    fast as it is read. ``without_page`` counts the hosts that returned no page, by cause; ``scripted`` are those that
+    probably need a browser."""
 
     pending: int | None
     by_state: dict[str, int] | None
@@ -98,8 +98,8 @@ class Rated(Struct, frozen=True):
 
 
 class RunFigures(Struct, frozen=True):
-    """The figures that only a running crawl has: ``shown`` are statistics by name; the others are computed from the
-    number of URLs in flight, its pace, and the pages scored last by the user's function."""
+    """The figures that only a running crawl has: ``shown`` are statistics by name; other statistics are computed from
+    the number of URLs in flight, the crawl's pace, and the pages that the user's function scored last."""
 
     shown: Mapping[str, Any]
     in_flight: int
@@ -174,7 +174,7 @@ def _by_last_visit(counters: Counters) -> dict[str, Any]:
 
 
 def _harvest(counters: Counters, recent: Rated | None) -> dict[str, Any] | None:
-    """Return the harvest rate; None if no page was rated."""
+    """Return the harvest rate; None if no page was scored."""
     rated = Rated(counters.rated, counters.relevant)
     if not rated.pages:
         return None

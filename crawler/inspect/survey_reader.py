@@ -22,12 +22,12 @@ PIECE = 64 * 1024  # bytes of records counted in one step, which takes a few mil
 
 
 class SurveyReader:
-    """``survey`` counts the records of the job in ``directory``, or of the crawl's partitions there, which take turns
-    piece by piece. Belongs to one thread."""
+    """Counts, in ``survey``, the records of the job in ``directory``, or of a crawl's partitions, which take turns
+    piece by piece. All calls must come from one thread."""
 
     def __init__(self, directory: Path, end: Callable[[], int | None] | None = None) -> None:
-        """``end`` returns how far the job's records are final, None if not known yet. Without ``end``, this is read
-        from the files."""
+        """``end`` returns the offset up to which the job's records are final, None if not known yet. Without ``end``,
+        this is read from the files."""
         self.survey = Survey()
         self._directory = directory
         self._end = end
@@ -36,7 +36,7 @@ class SurveyReader:
 
     @property
     def is_known(self) -> bool:
-        """True if it is known for some job how far its records are final."""
+        """True if it is known for at least one job which of its records are final."""
         return any(end is not None for end in self._ends.values())
 
     @property
@@ -99,7 +99,7 @@ class RecordChoice(Struct, frozen=True):
 
     @classmethod
     def parse(cls, text: str) -> RecordChoice:
-        """Return the choice for ``kind=`` of a query. Raises ValueError with one line."""
+        """Return the choice for the value of ``kind=`` in a query. Raises ValueError with a one-line message."""
         if text in KINDS:
             return cls(text)
         host = text.removeprefix(HOST).lower()
@@ -113,7 +113,7 @@ class RecordChoice(Struct, frozen=True):
         return "records" if self.kind == "all" else self.kind or f"host-{self.host}"
 
     def of(self, line: bytes, offset: int) -> Record | None:
-        """Return the record of a line, at an offset, if it is chosen. Raises JournalError."""
+        """Return the record in the line at that offset, if it is chosen. Raises JournalError."""
         if not self._may_be(line):
             return None
         record = checked(line, offset)

@@ -191,7 +191,7 @@ def test_the_backup_of_another_job_is_not_replaced(job: Path, tmp_path: Path) ->
     (tmp_path / "other").mkdir()
     with stopped_job(tmp_path / "other", 10) as other:
         backed_up(other.job, to)
-        assert f"holds a backup of {other.job}, another job" in refused("backup", job, to)
+        assert f"holds a backup of another job ({other.job})" in refused("backup", job, to)
         other.job.rename(tmp_path / "moved")
         assert backed_up(tmp_path / "moved", to)["number"] == 2
 

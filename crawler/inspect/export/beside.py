@@ -23,7 +23,7 @@ MARK = "export.json"
 
 
 class ExportError(UserFault):
-    """The export cannot be written there. The text is one line that gives the reason and what to do."""
+    """The export cannot be written to the given place. The text is one line that gives the reason and what to do."""
 
 
 class SourceError(Failure):
@@ -88,7 +88,7 @@ def _mark(out: Path) -> dict[str, Any]:
 @contextlib.contextmanager
 def made_beside(out: Path) -> Iterator[Path]:
     """Yield a new directory next to ``out``. When the context ends without an exception, its files are made durable and
-    it replaces ``out``; otherwise it is removed. Raises OSError."""
+    the directory replaces ``out``; otherwise the directory is removed. Raises OSError."""
     disk = RealDisk()
     with _part_of(out) as part:
         yield part
@@ -100,8 +100,9 @@ def made_beside(out: Path) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def file_made_beside(out: Path) -> Iterator[Path]:
-    """Yield a new directory next to ``out``, for a file of its name and for temporary files. When the context ends
-    without an exception, the file is made durable and replaces ``out``. The directory is removed. Raises OSError."""
+    """Yield a new directory next to ``out``, for a new file with the name of ``out`` and for temporary files. When the
+    context ends without an exception, the file is made durable and replaces ``out``. In either case, the directory is
+    removed. Raises OSError."""
     disk = RealDisk()
     with _part_of(out, 0o700) as part:
         yield part
@@ -128,7 +129,7 @@ def _part_of(out: Path, mode: int = 0o777) -> Iterator[Path]:
 
 def _replace(disk: RealDisk, part: Path, out: Path) -> None:
     if out.is_dir() and any(out.iterdir()):
-        # A directory with files cannot be replaced by renaming, so for a moment there is none.
+        # A directory with files cannot be replaced by renaming, so for a moment ``out`` does not exist.
         old = part.with_suffix(".old.part")
         disk.move(out, old)
         try:

@@ -18,7 +18,7 @@ from msgspec import Meta
 from crawler.job.survey.record_kinds import time_of
 
 OTHER = "other"
-_ROWS, _BYTES = 2048, 2**22  # converted to columns at a time; one record may have 200 KB
+_ROWS, _BYTES = 2048, 2**22  # maximum rows and bytes converted at a time; one record may have 200 KB
 
 Row = dict[str, Any]
 
@@ -176,7 +176,7 @@ _TYPES: dict[Kind, Any] = {
 
 
 def columns_of(columns: Iterable[Column], rows: list[Row]) -> dict[str, list[Any]]:
-    """Return the values of each column, row by row, and those of ``other``. Removes the fields from the rows."""
+    """Return, for each column and for ``other``, the values of all rows in order. Removes the fields from the rows."""
     misfits: dict[int, Row] = {}
     found: dict[str, list[Any]] = {}
     for name, kind, absent in columns:
@@ -210,7 +210,7 @@ def _stored(kind: Kind, values: list[Any]) -> list[Any]:
 
 
 def record_batches(columns: Sequence[Column], rows: Iterable[tuple[Row, int]]) -> Iterator[Any]:
-    """The rows, each with the bytes it had as JSON, as record batches of Arrow."""
+    """Yield the rows as Arrow record batches. Each row comes with its size in bytes as JSON."""
     import pyarrow as pa  # noqa: PLC0415, optional
 
     schema = arrow_schema(columns)
@@ -233,7 +233,7 @@ def _pieces(rows: Iterable[tuple[Row, int]]) -> Iterator[list[Row]]:
 
 
 def arrow_schema(columns: Iterable[Column]) -> Any:
-    """The schema of a table in Arrow's types."""
+    """Return the Arrow schema of a table with these columns."""
     import pyarrow as pa  # noqa: PLC0415, optional
 
     text = pa.string()

@@ -22,15 +22,15 @@ from crawler.inspect.export.refused import Purposes
 from crawler.inspect.export.tables import Source
 
 _ROWS = 1000  # rows per piece
-_NESTED = (Kind.TEXTS, Kind.HEADERS, Kind.PLACES, Kind.JSON)  # nested values, not cells
+_NESTED = (Kind.TEXTS, Kind.HEADERS, Kind.PLACES, Kind.JSON)  # kinds of nested values, which do not fit in a cell
 PAGE_CELLS = tuple(each.name for each in PAGES if each.kind not in _NESTED and each.name not in ("record", "host"))
 HOST_CELLS = tuple(each.name for each in HOSTS)
-# Including the fullwidth forms, which spreadsheets treat the same.
+# Includes the fullwidth forms, which spreadsheets treat the same way.
 _FORMULA = (*"=+-@\t\r\n", *"\uff1d\uff0b\uff0d\uff20")
 
 
 def csv_lines(names: Iterable[str], rows: Iterable[Mapping[str, Any]], *, heading: bool = False) -> bytes:
-    """Return the lines of the rows, in UTF-8, with these columns; with ``heading``, the column names come first."""
+    """Return the rows as CSV lines in UTF-8, with these columns; with ``heading``, the column names come first."""
     text, columns = io.StringIO(newline=""), tuple(names)
     writer = csv.writer(text)
     if heading:
@@ -75,8 +75,8 @@ def write_records(directory: Path, out: Path, allowed: Purposes = ()) -> int:
 
 
 def _flat(columns: Iterable[Column], row: Row) -> Row:
-    """Return the row as cells: values other than texts, numbers and booleans become JSON, and so do, in ``other``, the
-    fields without a column. Removes the fields from the row."""
+    """Return the row as cells. Lists and objects become JSON; the fields without a column become one JSON object in
+    ``other``. Removes the fields from the row."""
     cells = {name: _cell(row.pop(name, absent), kind) for name, kind, absent in columns}
     return cells | {OTHER: _cell(row or None, Kind.JSON)}
 

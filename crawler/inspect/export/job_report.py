@@ -35,8 +35,8 @@ _START = re.compile(rb'\{"url":("(?:[^"\\]|\\.)*"),"status":')
 
 
 class LastRecords:
-    """The numbers, from 1, of the records that are the last of their URLs. Takes 8 bytes for each record, and 150 for
-    each URL with several records."""
+    """Finds out which records are the last of their URLs; records are numbered from 1. Takes 8 bytes of memory for each
+    record, and 150 for each URL with several records."""
 
     def __init__(self, lines: Iterable[bytes]) -> None:
         """``lines``: the lines of all records, in order. Raises JournalError for a line that is not a record."""
@@ -54,7 +54,7 @@ class LastRecords:
         self._last = dict(zip(keys[those].tolist(), (np.flatnonzero(those) + 1).tolist(), strict=True))
 
     def is_last(self, number: int, record: Record) -> bool:
-        """Return True if it is the last record of its URL."""
+        """Return True if the record with that number is the last one of its URL."""
         # Python hashes texts with a secret of the process, so collisions cannot be forged.
         return not self._last or self._last.get(hash(record["url"]), number) == number
 
@@ -65,10 +65,10 @@ def _repeated(keys: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
     return np.unique(ordered[1:][ordered[1:] == ordered[:-1]])
 
 
-HOSTS = 100  # listed hosts with the most pages
-FAILING = 25  # listed hosts with the most failures
+HOSTS = 100  # maximum length of the list of hosts with the most pages
+FAILING = 25  # maximum length of the list of hosts with the most failures
 _LISTED = (HostsAsked("fetched", limit=HOSTS), HostsAsked("failed", limit=FAILING))
-_PLACES = 20_000  # hosts counted exactly
+_PLACES = 20_000  # maximum number of hosts counted exactly
 
 
 class Reported(NamedTuple):
@@ -112,7 +112,7 @@ def gather(directory: Path) -> Report:
 def _count(job: Path, survey: Survey) -> None:
     """Count the last records of a job's URLs."""
     last = LastRecords(final_lines(job))
-    # A running crawl may have finished more since: records beyond the first pass are left out.
+    # A running crawl may have finished more URLs since the first pass: their records are left out.
     for number, (record, _) in enumerate(itertools.islice(final_records(job), last.count), 1):
         if last.is_last(number, record):
             survey.add(record, last=True)

@@ -1,6 +1,6 @@
-"""The parts of pages that an output keeps, read by the positions in their records: exactly those that belong to records
-that no crash can undo, in order. If a part was extracted again later, the new one replaces the one named by the
-record."""
+"""Reads the parts of pages that an output keeps, by the positions given in the pages' records. Only the parts of
+records that no crash can undo are read, in order. If a part was extracted again later, the new part is read instead of
+the one named by the record."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def _has_text(record: Record) -> bool:
     return _is_page(record) and str(record["status"]).startswith("2")
 
 
-# By output: whether a page has a part in it, if the output was kept when the page was finished.
+# By output: True if a page has a part in the output, provided that the job kept the output when the page was finished.
 _HAS_PART: dict[str, Callable[[Record], bool]] = {
     "links": lambda record: _is_page(record) and bool(record["links"]),
     "text": _has_text,
@@ -84,7 +84,7 @@ def positions_of(record: Record) -> list[Position]:
 
 
 def path_of(job: Path, file: int) -> Path | None:
-    """Return the path of the file with that number in positions; None if the number is invalid."""
+    """Return the path of the file to which positions refer by that number; None if the number is invalid."""
     form = FORMS.get(kind_of(file))
     return None if form is None else form.path(job, file_in_output(file))
 
@@ -126,7 +126,7 @@ class PartFiles:
         return data if position.is_of(data) else None
 
     def has(self, positions: Sequence[Position]) -> bool:
-        """Return True if all parts are there as written. Raises OSError."""
+        """Return True if all parts are there and unchanged. Raises OSError."""
         return all(self.read(position) is not None for position in positions)
 
 

@@ -22,9 +22,9 @@ from crawler.job.records import End, file_number
 
 
 def write_markdown(directory: Path, out: Path, allowed: Purposes = ()) -> Size:
-    """Write the files to ``out``, or update those that exist, without URLs that refuse a purpose in ``allowed``; a
-    directory written for other purposes is not reused. Returns the number of files and their bytes. Raises ExportError,
-    JobError, OSError, and the errors of reading a damaged job."""
+    """Write the files to the directory ``out``, or update them there. URLs that refuse a purpose in ``allowed`` are
+    left out; a directory written for other purposes is not reused. Returns the number of files and their bytes. Raises
+    ExportError, JobError, OSError, and the errors of reading a damaged job."""
     out = Path(os.path.abspath(out))
     check_outside(out, directory)
     if not out.parent.is_dir() or (os.path.lexists(out) and not out.is_dir()):

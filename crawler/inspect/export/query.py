@@ -1,8 +1,7 @@
-"""Answers SQL queries about a job, by DuckDB (the extra ``sql``).
-
-The tables that a query names are read as for an export, which distinguishes the torn end of a growing file from damage,
-into a database in memory; data too large for memory goes to a temporary directory. A query can access nothing else: no
-files, no network, no database settings.
+"""Answers SQL queries about a job, using DuckDB (the extra ``sql``). The tables that a query names are loaded into a
+database in memory; data too large for memory goes to a temporary directory. The tables are read as for an export, which
+distinguishes the torn end of a growing file from damage. A query can access nothing else: no files, no network, no
+database settings.
 """
 
 from __future__ import annotations
@@ -141,9 +140,9 @@ def _wait(thread: ThreadPoolExecutor, database: Any, call: Callable[..., Any], *
 
 
 def _prepare(database: Any, source: Source, query: str) -> list[str]:
-    """Create the tables. Returns those named by the query, which are yet to be filled."""
+    """Create the tables. Returns the tables named by the query, which are still empty."""
     tree = str(database.execute("SELECT json_serialize_sql($1)", [query]).fetchall()[0][0])
-    exact = not json.loads(tree)["error"]  # it parses only queries; in other statements any word may be a table
+    exact = not json.loads(tree)["error"]  # DuckDB parses only queries; in other statements, any word may be a table
     named = {name.lower() for name in (_NAMED.findall(tree) if exact else re.findall(r"\w+", query))}
     wanted = []
     for table, exported in READ.items():
@@ -157,7 +156,7 @@ def _prepare(database: Any, source: Source, query: str) -> list[str]:
             lack = lack_of(table)
             if exact:
                 raise QueryError(lack)
-        # A statement that reads it nonetheless must not find an empty table.
+        # A statement that reads this table nonetheless must fail, rather than find it empty.
         fails = f"error('{lack}')"
         made = ", ".join(f"CAST({fails} AS {kind}) AS {name}" for name, kind in columns)
         database.execute(f"CREATE VIEW {table} AS SELECT {made} WHERE {fails}")
@@ -166,7 +165,7 @@ def _prepare(database: Any, source: Source, query: str) -> list[str]:
 
 
 def _check(database: Any, statement: Any) -> None:
-    """Find mistakes in a query before the tables are read."""
+    """Check a query for mistakes before the tables are read."""
     import duckdb  # noqa: PLC0415, optional
 
     if statement.type == duckdb.StatementType.SELECT:
@@ -200,5 +199,5 @@ def _rows(reader: Any, wait: Wait) -> Iterator[tuple[str | None, ...]]:
     try:
         while (batch := wait(next, reader, None)) is not None:
             yield from zip(*(column.to_pylist() for column in batch.columns), strict=True)
-    except OSError as error:  # any error of DuckDB, passed through Arrow
+    except OSError as error:  # Arrow raises OSError for any error of DuckDB
         raise QueryError(_one_line(error)) from error

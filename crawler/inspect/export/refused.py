@@ -1,4 +1,4 @@
-"""URLs that now refuse uses, and the pages that a job still holds of them."""
+"""Finds URLs that now refuse to be used for a purpose, and the pages from them that a job still holds."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ def refuses(record: Record, purposes: Purposes) -> bool:
 
 def refused(jobs: Iterable[Path], purposes: Purposes) -> dict[str, Record]:
     """Return the URLs that now refuse one of the purposes, with details from the last record that states it. A visit
-    that returned a page is decisive; one that did not, such as one with status 304, can only add a refusal. Raises
-    JobError, OSError and JournalError."""
+    that returned a page can add or remove a refusal; other visits, such as those with status 304, can only add one.
+    Raises JobError, OSError and JournalError."""
     found: dict[str, Record] = {}
     for job in jobs if purposes else ():
         for record, _ in final_records(job):
@@ -35,8 +35,8 @@ def refused(jobs: Iterable[Path], purposes: Purposes) -> dict[str, Record]:
 
 
 def retracted(jobs: Collection[Path], purposes: Purposes) -> Iterator[Record]:
-    """Yield the refused URLs of which a job holds pages: since when and where they refuse the use, and the times of the
-    visits held. Raises the same errors."""
+    """Yield each refused URL from which a job holds pages, with the time and source of the refusal, and the times of
+    the visits with these pages. Raises the same errors."""
     found, held = refused(jobs, purposes), dict[str, list[object]]()
     for job in jobs:
         for record, _ in final_records(job):

@@ -1,4 +1,5 @@
-"""The page of a report: HTML with embedded styles, which works from a file, in dark mode, on paper and on a phone.
+"""The page of a report: HTML with embedded styles, which works when opened from a disk, in dark mode, on paper and on a
+phone.
 
 It loads no other resources, and its policy forbids all scripts except the one that draws its charts, whatever text the
 page contains. It uses the terms of the dashboard.
@@ -32,8 +33,8 @@ from crawler.url.scope.bounds import OF_PAGES
 
 MARK = "<!-- a report by crawler -->"  # identifies earlier reports
 _LEAST = 0.7  # minimum width of a bar, in percent
-_LISTED = 40  # broken URLs of each kind
-_SHOWN = 20  # rows for statuses, types and reasons
+_LISTED = 40  # maximum number of broken URLs listed for each kind
+_SHOWN = 20  # maximum number of rows for statuses, types and reasons
 _PARTS = ("good", "broken", "not-fetched")  # CSS classes of the parts of a bar
 _OWN = Path(__file__).parent
 _CHARTS = resources.files("crawler.job.metrics").joinpath("charts")
@@ -68,8 +69,8 @@ def _text_of(value: Child) -> Markup:
 
 
 def element(tag: str, /, *children: Child, **attributes: str | int | float | None) -> Markup:
-    """Return an element. In an attribute's name, a trailing ``_`` is dropped and others become hyphens; the value None
-    omits it."""
+    """Return an element. In an attribute's name, a trailing ``_`` is dropped and others become hyphens. An attribute
+    with the value None is left out."""
     given = "".join(
         f' {key.rstrip("_").replace("_", "-")}="{html.escape(printable(str(value)))}"'
         for key, value in attributes.items()
@@ -101,7 +102,7 @@ class Report(Struct, frozen=True):
 def report_page(report: Report) -> str:
     """Return the whole page."""
     style = "".join(each.read_text("utf-8") for each in _STYLES)
-    # One module: parts that others import come first.
+    # All scripts form one module, in which imported parts come first.
     script = re.sub("^import .*\n", "", "\n".join(each.read_text("utf-8") for each in _SCRIPTS), flags=re.MULTILINE)
     policy = f"default-src 'none'; style-src {_digest(style)}; script-src {_digest(script)}; base-uri 'none'"
     policy += "; form-action 'none'"
@@ -271,7 +272,7 @@ def _hosts(report: Report) -> Section:
 
 
 def _of_host(sums: Sequence[int]) -> list[Child]:
-    """Return the numbers of pages and of broken, failed and excluded URLs and copies, and the bytes."""
+    """Return the numbers of pages, of broken, failed and excluded URLs, and of copies, and the number of bytes."""
     of = dict(zip(COLUMNS, sums, strict=True))
     wrong = sum(of[column] for column in BROKEN_KINDS)
     return [of["ok"] + wrong - of["soft404"], wrong, of["failed"], of["excluded"], of["copies"], size(of["bytes"])]

@@ -1,9 +1,8 @@
-"""The rows of a job's or crawl's tables, also as Arrow record batches, by pyarrow. They are converted into columns a
-few thousand at a time, so memory use does not grow with the job.
+"""Reads the rows of a job's or crawl's tables, and converts them to Arrow record batches with pyarrow. A few thousand
+rows are converted at a time, so memory use does not grow with the job.
 
-As Parquet files (the extra ``parquet``), they are a directory with ``pages.parquet``,
-``hosts.parquet`` and ``export.json``, and with ``links.parquet``, ``text.parquet`` and ``structured.parquet`` if the
-job keeps them.
+An export as Parquet files (the extra ``parquet``) is a directory with ``pages.parquet``, ``hosts.parquet`` and
+``export.json``, and with ``links.parquet``, ``text.parquet`` and ``structured.parquet`` if the job keeps them.
 
 Rows are collected into row groups of a size that suits readers; memory use is that of one row group, regardless of the
 size of the job.
@@ -51,10 +50,10 @@ _PARTITION = Column("partition", Kind.SMALL)
 
 class Source:
     """The tables of a job, or of all partitions of a crawl in turn, with their records numbered as those of one job.
-    ``without``: by table, how many pages lack the part that an output keeps, once the table was read."""
+    ``without`` counts, for each table of an output that was read, the pages without a part in that output."""
 
     def __init__(self, directory: Path, allowed: Purposes = ()) -> None:
-        """``allowed``: leave out URLs that refuse one of these purposes. Raises JobError and OSError."""
+        """URLs that refuse a purpose in ``allowed`` are left out. Raises JobError and OSError."""
         crawl = crawl_partitions(directory)
         self.of_job, self.jobs, self._partitions = crawl.is_job, crawl.jobs, crawl.found
         if self.of_job:
@@ -117,7 +116,7 @@ class Source:
 
 
 def grouped(batches: Iterable[Any], rows: int, size: int) -> Iterator[Any]:
-    """Yield Arrow tables of about that many rows or bytes from these record batches."""
+    """Combine record batches into Arrow tables of about that many rows or bytes."""
     import pyarrow as pa  # noqa: PLC0415, optional
 
     group: list[Any] = []
@@ -140,8 +139,8 @@ class MissingLibraryError(UserFault):
 
 
 class Written(NamedTuple):
-    """The content of an export: rows by table, and its size in bytes. ``without``: by table, how many pages lack their
-    links, text or structured data because the files do not exist."""
+    """The number of rows in each table of an export, and the export's size in bytes. ``without``: by table, how many
+    pages lack their links, text or structured data because the files do not exist."""
 
     rows: dict[str, int]
     size: int
@@ -157,15 +156,15 @@ def check_library() -> None:
 
 
 def check_place(directory: Path, out: Path) -> Path:
-    """Return the absolute path of ``out``, if a job (which may not exist yet) can be written there. Raises
+    """Return the absolute path of ``out``, if a job (which may not exist yet) can be exported to it. Raises
     MissingLibraryError and ExportError."""
     check_library()
     return free_place(out, directory, _KIND, _files())
 
 
 def write_parquet(directory: Path, out: Path, allowed: Purposes = ()) -> Written:
-    """Write the job or crawl in ``directory``, running or not, to the directory ``out``, without URLs that refuse a
-    purpose in ``allowed``. Raises MissingLibraryError, ExportError, JobError, OSError, and the errors of reading a
+    """Write the job or crawl in ``directory``, running or not, to the directory ``out``. URLs that refuse a purpose in
+    ``allowed`` are left out. Raises MissingLibraryError, ExportError, JobError, OSError, and the errors of reading a
     damaged job; an earlier export is then unchanged."""
     source = Source(directory, allowed)
     out = check_place(directory, out)

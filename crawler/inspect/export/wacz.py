@@ -45,7 +45,7 @@ class Resource(NamedTuple):
 
 
 class ArchivedPage(NamedTuple):
-    """An entry page for people. ``time``: RFC 3339."""
+    """A page listed as an entry point for readers. ``time`` is in RFC 3339."""
 
     url: str
     time: str
@@ -62,11 +62,11 @@ class WaczWriter:
         self._resources: list[Resource] = []
 
     def close(self) -> None:
-        """Release the file; without ``finish``, it is not a valid package."""
+        """Close the file; without ``finish``, it is not a valid package."""
         self._zip.close()
 
     def warc(self, file: WarcFile) -> None:
-        """Add a WARC file. Raises OSError, also if the file is shorter than it should be."""
+        """Add a WARC file. Raises OSError, also if the file has fewer than ``end`` bytes."""
         with open(file.path, "rb") as stream:
             self._add(f"archive/{file.name}", _pieces(stream, file.end))
 
@@ -142,7 +142,7 @@ def is_package(stream: BinaryIO) -> bool:
             described = package.getinfo(_PACKAGE)
             found = json.loads(package.read(described)) if described.file_size <= _PIECE else None
     except (zipfile.BadZipFile, KeyError, ValueError, NotImplementedError, RuntimeError, EOFError, zlib.error):
-        return False  # NotImplementedError, RuntimeError: compressed or encrypted, which ours are not
+        return False  # NotImplementedError, RuntimeError: it is compressed or encrypted, unlike our packages
     software = found.get("software") if isinstance(found, dict) else None
     return isinstance(software, str) and software.startswith(SOFTWARE)
 

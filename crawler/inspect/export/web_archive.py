@@ -1,7 +1,7 @@
 """The web archive of a job, or of a partitioned crawl, for export: its index, or the whole archive as one file.
 
-The export ends with the last record of ``pages.jsonl`` that no crash can undo: the WARC files are durable up to there
-too. The files are read from the start, because only they show where each record is.
+The export ends with the last record of ``pages.jsonl`` that no crash can undo: the WARC files are also durable up to
+that record. The files are read from the start, because only they show where each record is.
 
 The index is sorted even if it does not fit into memory: sorted runs in files are merged when they are read. Lines are
 sorted by their bytes, as ``LC_ALL=C sort`` does. Whenever there are ``_FAN`` runs, they are merged into one, which
@@ -32,14 +32,14 @@ from crawler.job.records import Outcome, file_in_output
 from crawler.web.archive.cdxj import HEAD_MOST, line_of
 from crawler.web.archive.warc_reader import WarcError, read_records
 
-_MEMORY = 2**25  # bytes of lines in memory
+_MEMORY = 2**25  # maximum bytes of lines in memory
 _FAN = 64
 _BUFFER = 2**17  # bytes of a run read at a time
 
 
 class SortedLines:
-    """Lines that contain one line feed, at the end; added in any order and read in sorted order. ``directory`` must
-    exist, and holds the runs; the caller removes it."""
+    """Sorts lines, which may be added in any order. Each ends with its only line feed. ``directory`` must exist; it
+    holds the runs, and the caller removes it."""
 
     def __init__(self, directory: Path, memory: int = _MEMORY) -> None:
         self._directory = directory
@@ -103,15 +103,16 @@ class _Source:
     """The archive of a job, or those of a crawl's partitions one after another."""
 
     def __init__(self, directory: Path, *, in_package: bool) -> None:
-        """In a package, all files are in one directory; with an index, they stay in their places. Raises JobError."""
+        """With ``in_package``, the index refers to files in the package, all in one directory; otherwise, it refers to
+        the job's own files. Raises JobError."""
         self._directory = directory
         self._in_package = in_package
-        # With the end of each WARC file by its number, according to the records read.
+        # Each partition, with the end of each of its WARC files (by number) according to the records read so far.
         self._partitions = [(each, dict[int, int]()) for each in crawl_partitions(directory).found]
         self.pages = 0
 
     def records(self) -> Iterator[Record]:
-        """Yield the records of URLs whose responses are in the archive. All must be read before the files."""
+        """Yield the records of URLs whose responses are in the archive. Read all of them before calling ``files``."""
         for partition, ends in self._partitions:
             with partition.named():
                 for record, _ in final_records(partition.directory):
@@ -122,7 +123,7 @@ class _Source:
                         yield record
 
     def archived_pages(self) -> Iterator[ArchivedPage]:
-        """Yield the entry pages for people."""
+        """Yield the pages that are listed as entry points for readers."""
         for record in self.records():
             if _is_page(record):
                 self.pages += 1
@@ -139,8 +140,8 @@ class _Source:
 
     def _files(self, partition: Partition, ends: dict[int, int]) -> Iterator[WarcFile]:
         job, form = partition.directory, FORMS[WARC]
-        # After the last page may be the robots.txt of a host without archived pages. In a running job, this may still
-        # be undone.
+        # The robots.txt of a host without archived pages may follow the last page. In a running job, a crash may still
+        # undo it.
         end = None if lock_holder(job) is not None else ends_of_outputs(job).get(WARC)
         if end is not None and end.offset:
             number = file_in_output(end.file)
@@ -162,7 +163,7 @@ class _Source:
         return f"{partition.number:02}-{path.name}" if self._in_package else str(path.relative_to(self._directory))
 
 
-# A line of an index written by this program, recognised by its file name.
+# A line of an index that this program wrote, recognised by the name of the WARC file in the line.
 _OUR_LINE = re.compile(
     rb'[^ ]+ [0-9]{14} \{"url": .*"filename": "(?:partitions/[0-9]{2,}/warc/)?'
     + FORMS[WARC].stem.encode()
@@ -192,8 +193,8 @@ def write_index(job: Path, out: Path) -> Packed:
 
 
 def package_place(job: Path, out: Path) -> Path:
-    """Return the absolute path of ``out``, if the archive can be written there: outside the job's directory, or to the
-    file there that is meant for it. Raises ExportError, OSError."""
+    """Return the absolute path of ``out``, if the archive can be written there: outside the job's directory, or to
+    ``archive.wacz`` in it. Raises ExportError, OSError."""
     if out.suffix != ".wacz":
         raise ExportError(f"{out}: readers expect a name that ends in .wacz")
     return free_file(out, None if _is_own(job, out) else job, is_package)

@@ -17,7 +17,7 @@ Detail = str | int | None
 class Kind(Worded):
     """The kind of a problem. The names are part of ``verify --json``: a name never changes its meaning."""
 
-    # The job as a whole, and its small files.
+    # The job as a whole and its small files.
     UNREADABLE = "unreadable"  # the error that prevents any other check
     FILE_DAMAGED = "file-damaged"
     LOG_DAMAGED = "log-damaged"
@@ -43,7 +43,7 @@ class Kind(Worded):
     FRAME_DAMAGED = "frame-damaged", "offset {offset}: a frame is damaged: {bytes:byte} of records cannot be read"
     TABLE_LOST = (
         "table-lost",
-        "no table of frames, as if another program had compressed it: it is read from the start",
+        "the table of frames is missing, as if another program had compressed the file: it is read from the start",
     )
     # The output.
     LINE_DAMAGED = "line-damaged", "offset {offset}: not the record of a URL"
@@ -57,7 +57,7 @@ class Kind(Worded):
     PENDING_NOT_SEEN = "pending-not-seen", "the seen-set lacks {missing:pending URL}, the first at {key}"
     FINISHED_NOT_SEEN = "finished-not-seen", "offset {offset}: the seen-set lacks a finished URL: {key_text}"
     DIGESTS_DIFFER = "digests-differ", "the digests in the store ({rows}) and those in the journal ({journal}) differ"
-    HASH_DIFFERS = "hash-differs", "its hash of URLs, or the secret, differs from that of store/"
+    HASH_DIFFERS = "hash-differs", "its hash of URLs or its secret differs from the one in store/"
     COUNT_DIFFERS = "count-differs", "{counter}: {counted} counted, but {found} found"
     HOST_COUNT_DIFFERS = "host-count-differs", "host {host}: {counter}: {counted} counted, but {found} found"
     HOST_CURSOR = "host-cursor", "host {host}: its queue has entries before {cursor}, where reading starts"
@@ -84,7 +84,8 @@ class Kind(Worded):
 
 class Severity(StrEnum):
     """``DAMAGED``: the bytes differ from those written. ``DISAGREES``: everything is readable, but two parts contradict
-    each other. ``SELF_HEALING``: left by a power loss and removed by the next run, without data loss."""
+    each other. ``SELF_HEALING``: the problem was left by a power loss, and the next run removes it without data
+    loss."""
 
     DAMAGED = "damaged"
     DISAGREES = "disagrees"
@@ -95,8 +96,8 @@ _DISAGREES = frozenset(list(Kind)[list(Kind).index(Kind.ADMITTED_NOT_SEEN) :])
 
 
 class Finding(Struct, frozen=True):
-    """A problem. ``place`` is a file or directory of the job. ``family`` and ``key`` identify the row if the problem
-    concerns a single row of the store. ``mends`` is True if the next run repairs the problem."""
+    """A problem. ``place`` is a file or directory of the job. If the problem concerns a single row of the store,
+    ``family`` and ``key`` identify the row. ``mends`` is True if the next run repairs the problem."""
 
     kind: Kind
     place: str
@@ -171,8 +172,8 @@ class Done(Worded):
     BODIES_MOVED = "bodies-moved", "bodies/: moved {count:damaged file} away"
     ASIDES_REMOVED = (
         "asides-removed",
-        "removed {count:part} missing from an output: robots.txt files are fetched again, and `crawler text` recreates "
-        "its own",
+        "forgot {count:part} missing from an output: robots.txt files are fetched again, and `crawler text` recreates "
+        "its parts",
     )
     REBUILT = "rebuilt", "rebuilt queues, journal, counters and seen-set: {pending:pending URL}, {finished:record}"
     QUARANTINED = "quarantined", "kept the replaced files in {directory}/"

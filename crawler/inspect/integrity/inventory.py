@@ -1,8 +1,8 @@
 """Reads a whole job once: every family of its store, and its output, part by part.
 
 ``verify`` reports the findings as they come; ``repair`` uses the totals at the end. Both observe each URL as it is read
-(``Observer``): ``verify`` looks it up in the seen-set, ``repair`` keeps 8 bytes of it. Memory use grows with the number
-of hosts, not of URLs. ``DigestSum`` compares sets of digests without holding them in memory.
+(``Observer``): ``verify`` looks the URL up in the seen-set, ``repair`` keeps 8 bytes of its digest. Memory use grows
+with the number of hosts, not of URLs. ``DigestSum`` compares sets of digests without holding them in memory.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ class DigestSum:
         return self._sums
 
 
-_TOGETHER = 2_048  # keys looked up together
+_TOGETHER = 2_048  # number of keys looked up together
 _UNANSWERED = (Outcome.FAILED, Outcome.EXCLUDED)
 
 Findings = Iterator[Finding]
@@ -96,7 +96,7 @@ RowCheck = Callable[[bytes, bytes], object]
 
 
 class Observer:
-    """Receives each URL as it is read; its findings are requested after each page of rows."""
+    """Receives each URL as it is read. The inventory collects the observer's findings after each page of rows."""
 
     def admitted(self, number: int, digests: bytes) -> None:
         """Handle an event of the journal: the keys with these digests were admitted."""
@@ -112,14 +112,14 @@ class Observer:
 
     def line(self, start: int, line: bytes, record: Record | None, key: str | None, *, held: bool) -> None:
         """Handle a line of the output. ``record`` or ``key`` is None if the line is damaged. ``held`` is True if the
-        other outputs have the parts it names."""
+        other outputs have the parts that the record names."""
 
     def findings(self) -> Iterable[Finding]:
         """Return the findings since the last call."""
         return ()
 
 
-_ANY_PARTITION = (-1, PARTITIONS_MOST)  # for a store that does not contain its partition number
+_ANY_PARTITION = (-1, PARTITIONS_MOST)  # used for a store that does not contain its partition number
 
 
 class UrlKeys:
@@ -138,8 +138,8 @@ class UrlKeys:
 
 
 class Source(Struct, frozen=True):
-    """A job with an open store. ``hash`` is that of the journal. ``counters`` is None if unreadable; nothing is then
-    compared with them."""
+    """A job with an open store. ``hash`` is the journal's hash of URLs. ``counters`` is None if they are unreadable;
+    nothing is then compared with them."""
 
     directory: Path
     settings: Settings
@@ -151,12 +151,12 @@ class Source(Struct, frozen=True):
 class Journal(Struct):
     """The contents of the journal.
 
-    ``end`` is the end of the output according to the last event. ``admitted`` and ``forgotten`` are sums of digests,
-    for a job that also keeps these digests in its store. ``whole`` is True once all events have been read."""
+    ``end`` is the end of the output according to the last event. ``admitted`` and ``forgotten`` are sums of digests;
+    they are used if the job also keeps these digests in its store. ``whole`` is True once all events have been read."""
 
     urls: int = 0
-    events: int = 0  # of finished URLs
-    sequence: int = 0  # above every number in use
+    events: int = 0  # number of events of finished URLs
+    sequence: int = 0  # greater than the number of every event
     end: int | None = None
     admitted: DigestSum = field(default_factory=DigestSum)
     forgotten: DigestSum = field(default_factory=DigestSum)
@@ -187,8 +187,8 @@ class Queue(Struct):
 
 
 class OutputTally:
-    """Counts the URLs of each host that got a response and those that failed, from the records in the output, and finds
-    each host's best result."""
+    """Reads the records in the output: counts, for each host, the URLs that got a response and those that failed, and
+    finds the host's best result."""
 
     def __init__(self) -> None:
         self._hosts: dict[str, list[int]] = {}
@@ -213,18 +213,18 @@ class OutputTally:
 
 
 class Inventory:
-    """One reading of a job. ``damaged`` holds, for each family, the invalid rows."""
+    """A single pass over a job. ``damaged`` holds the invalid rows of each family."""
 
     def __init__(
         self, source: Source, observer: Observer, *, beyond_end: bool = False, cut: OutputCut | None = None
     ) -> None:
-        """``beyond_end``: also read the lines of the output after the end known to the journal. ``cut`` is the
-        truncation that the next run will make; findings that this removes are marked accordingly."""
+        """With ``beyond_end``, the lines of the output after the end known to the journal are also read. ``cut`` is the
+        truncation that the next run will make; findings that the truncation removes are marked."""
         self.journal = Journal()
         self.queue = Queue()
         self.trap_counts = 0
-        self.left_out = Counters()  # counts of left-out links from the stored rows
-        self.bodies_lost = set[str]()  # names of bodies in records that are missing or damaged
+        self.left_out = Counters()  # counts of left-out links, according to the stored rows
+        self.bodies_lost = set[str]()  # names of the missing or damaged bodies of records
         self.damaged: dict[Family, list[Row]] = {family: [] for family in Family}
         self._source = source
         self._partition = _ANY_PARTITION
@@ -272,10 +272,10 @@ class Inventory:
         if self._counters is not None:
             yield from _differ(counter, getattr(self._counters, counter), found)
 
-    # -- families that are checked by themselves ---------------------------------------------------------------
+    # -- families that are checked on their own ----------------------------------------------------------------
 
     def _row_checks(self) -> dict[Family, RowCheck]:
-        """Return the check for each row of these families: the function raises ValueError."""
+        """Return, by family, the function that checks a row; it raises ValueError if the row is invalid."""
         robots = RobotsCache(self._store, self._source.settings.fetch.user_agent)
         return {
             Family.ROBOTS: lambda _, value: robots.decode(value),
@@ -591,8 +591,8 @@ class Inventory:
         return self._cut is not None and position.end > self._cut.end
 
     def _output(self) -> Findings:
-        """Check each line of the output. Lines after the end known to the journal were written but not journalled:
-        they are cut off when the job resumes, as are all lines from the first that never reached the disk."""
+        """Check each line of the output. Lines after the end known to the journal were written but not journalled: they
+        are cut off when the job resumes, as is everything from the first line that never reached the disk."""
         last_end = (self.journal.end or 0) if self.journal.whole else None
         tally = OutputTally()
         count, end = 0, 0

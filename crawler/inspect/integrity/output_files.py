@@ -1,9 +1,9 @@
-"""Checks the files of records as files, and compares the other outputs with the records and the journal.
+"""Checks that the files of records are readable, and compares the other outputs with the records and the journal.
 
-After a repair, the outputs besides ``pages.jsonl`` contain exactly the parts of the kept records. A file with other
-bytes is not changed: the parts of kept records are copied to new files, and the old file is moved
-away once nothing refers to it. So an interrupted repair leaves either the old or the new files in use, and the next
-repair moves the others away.
+After a repair, the outputs besides ``pages.jsonl`` contain exactly the parts of the kept records. A file that also
+contains other bytes is not changed: the parts of kept records are copied from it to new files, and the old file is
+moved away once nothing refers to it. So an interrupted repair leaves either the old or the new files in use, and the
+next repair moves the others away.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class _Lost(Struct):
     parts: int = 0
 
 
-_KNOWN_MOST = 65_536  # files of bodies whose state is cached
+_KNOWN_MOST = 65_536  # maximum number of body files whose state is cached
 
 
 class PartReader(PartFiles):
@@ -58,13 +58,14 @@ class PartReader(PartFiles):
     def __init__(self, job: Path) -> None:
         super().__init__(job)
         self._lost: dict[int, _Lost] = {}  # by file
-        self._bodies: dict[str, bool] = {}  # whether each of the bodies checked last is intact
+        self._bodies: dict[str, bool] = {}  # by file: True if the body is intact; only the last ones checked
         self._missed: tuple[str, str] | None = None  # the first missing or damaged body, and the URL of its record
-        self._missing = 0  # records with such bodies
-        self.bodies_lost = set[str]()  # names of all such bodies
+        self._missing = 0  # number of records with a missing or damaged body
+        self.bodies_lost = set[str]()  # names of all missing or damaged bodies
 
     def holds(self, position: Position, owner: str) -> bool:
-        """Return True if the part of ``owner``, a URL, host or visit, is there as written. Raises OSError."""
+        """Return True if the part is there and unchanged. It belongs to ``owner``: a URL, host or visit. Raises
+        OSError."""
         if self.read(position) is not None:
             return True
         self._lost.setdefault(position.file, _Lost(position.end - position.length, owner)).parts += 1
@@ -105,7 +106,7 @@ MOVED = frozenset({Kind.FILE_LOST, Kind.FILE_CUT})  # faults that change the off
 
 
 def file_findings(pages: Path) -> Iterator[Finding]:
-    """Yield the faults of the files. Raises OSError."""
+    """Yield the faults of the files of records. Raises OSError."""
     return (Finding(Kind(each.kind), each.path.name, each.details) for each in file_faults(pages))
 
 
@@ -119,8 +120,8 @@ _FILE_SIZE = 2**30
 
 
 class Quarantine:
-    """Keeps everything that a repair replaces, so that nothing is destroyed: ``DIR/damaged-N`` with the first free
-    number, which is created on first use."""
+    """Keeps everything that a repair replaces, so that nothing is destroyed: in ``DIR/damaged-N``, with the first free
+    number N. The directory is created on first use."""
 
     def __init__(self, job: Path, disk: Disk) -> None:
         self._job = job
@@ -136,9 +137,9 @@ class Quarantine:
         return self.path
 
     def move(self, path: Path) -> None:
-        """Move a file or directory of the job there, under its name. Raises OSError."""
+        """Move a file or directory of the job to the quarantine, under its name. Raises OSError."""
         self._disk.move(path, self.made() / path.name)
-        # Sync the new name first: with neither name on disk, it would be lost.
+        # Sync the new name first: if neither name were on disk, the file would be lost.
         self._disk.sync_directory(self.path)
         self._disk.sync_directory(path.parent)
 
@@ -162,7 +163,7 @@ class OutputFiles:
         return sorted({OUTPUTS[kind_of(file) - 1] for file in self._stale})
 
     def files(self, name: str) -> int:
-        """Return the number of files of an output to be moved away."""
+        """Return the number of an output's files that are to be moved away."""
         return sum(OUTPUTS[kind_of(file) - 1] == name for file in self._stale)
 
     def look(self, lines: Iterable[bytes]) -> None:
@@ -205,8 +206,8 @@ class OutputFiles:
         return json.dumps(record, separators=(",", ":")).encode("ascii") + b"\n"
 
     def settle(self, batch: Batch) -> None:
-        """Add the ends of all outputs and the remaining asides to the batch of a new store; the new files are then
-        durable. Raises OSError."""
+        """Make the new files durable, and add the ends of all outputs and the remaining asides to the batch of a new
+        store. Raises OSError."""
         with PartReader(self._job) as reader:
             for key, aside in self._asides():
                 if reader.has(aside.positions):
@@ -241,7 +242,7 @@ class OutputFiles:
         if kind in self._new:
             return self._new[kind].append(data, _FILE_SIZE)[0]
         new = self._new[kind] = RotatedFiles(self._job, FORMS[kind], self._disk)
-        return new.append(data, 0)[0]  # in a file of its own
+        return new.append(data, 0)[0]  # the first part goes to a new file
 
     def _asides(self) -> list[tuple[bytes, AsideDone]]:
         found: list[tuple[bytes, AsideDone]] = []

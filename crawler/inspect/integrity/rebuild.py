@@ -1,16 +1,17 @@
-"""Makes a new store, and the kept records, from the data in a damaged job.
+"""Makes a new store, and a file of kept records, from the data in a damaged job.
 
 Readable rows of the old store are copied: entries, hosts, revisited pages, rows of rules and limits. Everything that
 can be derived from these and from the records is recreated: order and numbers of the queues, the journal of admitted
-URLs, the digests besides the seen-set, the schedule, the counters. So it does not matter which of these was damaged.
-Until the new store replaces the old one, nothing in the job is changed, except that damaged bodies are moved away.
+URLs, the digests kept besides the seen-set, the schedule, the counters. So it does not matter which of these was
+damaged. Until the new store replaces the old one, nothing in the job is changed, except that damaged bodies are moved
+away.
 
-Which URLs a damaged job still knows, and the state of each, is found out from 8 bytes of each URL. For each URL of an
-intact job, admitted = finished + pending. Each side is stored twice (in queue and journal, in journal and output), so
-URLs lost in one part may still be in another:
+To find out which URLs a damaged job still knows, and the state of each, 8 bytes of each URL's digest are enough. In an
+intact job, admitted = finished + pending holds for each URL, and each state is stored twice: pending in queue and
+journal, finished in journal and output. So URLs lost in one part may still be in another:
 
     a pending URL                               is fetched, whatever the output contains: its links may be lost
-    a record in the output, not pending         is finished
+    a URL with a record, and not pending        is finished
     a finished URL without a complete record    is pending again, if the journal still has its address
     a digest only in the journal                has lost its address: it is forgotten, and admitted when found again
     a URL missing from the journal              is added by a new event
@@ -107,7 +108,7 @@ def each_digest(digests: bytes) -> list[bytes]:
 
 
 class UrlMarks:
-    """The first halves of the keys' digests; keys are hashed in groups."""
+    """The marks of keys, which are the first halves of their digests. Keys are hashed in groups."""
 
     def __init__(self, digests: UrlKeys) -> None:
         self._digests = digests
@@ -130,7 +131,7 @@ class UrlMarks:
 
 
 class JournalMarks(Struct):
-    """The URLs of the journal."""
+    """The marks of the URLs in the journal."""
 
     admitted: array[int] = field(default_factory=lambda: array("Q"))
     forgotten: set[int] = field(default_factory=set)  # halves of all digests ever removed from the seen-set
@@ -154,7 +155,7 @@ class QueueMarks(Struct):
 
 class OutputMarks(Struct):
     """The lines of the output: the end of each, its URL, whether it is a valid record, and whether the other outputs
-    have the parts it names."""
+    have the parts that the record names."""
 
     urls: UrlMarks
     ends: array[int] = field(default_factory=lambda: array("Q"))
@@ -247,7 +248,7 @@ def finished_lines(found: Remembered, belief: Belief) -> Flags:
     return good
 
 
-WHOLE = f"{PAGES}.whole"  # all kept records, until this file replaces the old files of records
+WHOLE = f"{PAGES}.whole"  # file of all kept records, until it replaces the old files of records
 _CHANGES = 4_096  # changes in one batch
 _EVENT = 256  # URLs in one event of the journal
 # Names that are rewritten, or that have no meaning in another store.
@@ -292,8 +293,8 @@ class Rebuild:
         self._batch = Batch()
 
     def run(self, *, whole_store: bool) -> None:
-        """Write the new store, which is empty, and make it durable. ``whole_store`` is False if rows of the old one
-        were lost. Raises OSError."""
+        """Fill the new store, which is still empty, and make it durable. ``whole_store`` is False if rows of the old
+        one were lost. Raises OSError."""
         context, found, inventory = self._context, self._found, self._inventory
         for part in inventory.parts():
             for _ in part:
@@ -396,7 +397,7 @@ class Rebuild:
         kept = ((key, decode_entry(value)) for key, value in rows)
         for key, entry in itertools.chain(kept, ((b"", entry) for entry in again)):
             name, slot = queue_of(entry.href), b""
-            with contextlib.suppress(EntryError):  # it gets a new slot
+            with contextlib.suppress(EntryError):  # the entry gets a new slot
                 host, slot = split_pending_key(key)
                 slot = slot if host == name else b""
             if not slot:
@@ -410,7 +411,7 @@ class Rebuild:
     # -- the output --------------------------------------------------------------------------------------------
 
     def _write_output(self, good: Flags) -> None:
-        """Write the kept records, if any are dropped. The new journal has only the ends of the outputs."""
+        """Write the kept records to a new file if the old files cannot stay, and store the ends of the outputs."""
         context, files, size = self._context, self._files, self._found.output.size
         files.look(itertools.compress(self._lines(), good))
         damaged = sorted(name for name in self._inventory.bodies_lost if os.path.lexists(context.directory / name))
@@ -530,8 +531,8 @@ class Rebuild:
 
     def _write_schedule(self, *, forget: bool) -> int:
         """Write the revisited pages and their schedule, and return the number of pages in it. A page that is not queued
-        and has no time is due immediately. ``forget``: records of visits are lost, so a copy of the site may lack
-        changes; the next visit of each page then fetches it unconditionally and compares it with nothing."""
+        and has no time is due immediately. With ``forget``, records of visits are lost, so a copy of the site may lack
+        changes: the next visit of each page then fetches the page unconditionally and compares it with nothing."""
         count = 0
         for key, value in self._whole_rows(Family.PAGES):
             page = unpack_page(value)

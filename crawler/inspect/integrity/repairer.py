@@ -1,17 +1,17 @@
 """``crawler repair`` restores a damaged job from the data still on disk.
 
-    store       a copy of the damaged store is opened, with RocksDB's repair if needed, and its rows are read
+    store       rows are read from a copy of the damaged store, after RocksDB's own repair if needed
     job.json    rebuilt from the copy of its settings in the store
     secret      of the seen-set: from job.json or the store
     the rest    read once (``inventory``) and rebuilt next to the old files (``rebuild``)
     seen-set    rebuilt from the new journal
 
-Everything replaced is moved to ``DIR/damaged-N``. The damaged store is not changed until the new one is complete; after
-that, an interrupted repair is completed by the next one.
+Everything replaced is moved to ``DIR/damaged-N``. The damaged store is not changed until the new one is complete; if a
+repair is interrupted after that, the next repair completes it.
 
 A crawl is repaired partition by partition. Two problems are reported but not repaired: a missing partition, as its URLs
-are stored nowhere else, and URLs that belong to another partition. The latter comes from directories that were moved by
-hand, which a run refuses; moving them back is better than crawling part of the web again.
+are stored nowhere else, and URLs that belong to another partition. The latter occurs if directories were moved by hand.
+A run refuses such a crawl; moving the directories back is better than crawling part of the web again.
 """
 
 from __future__ import annotations
@@ -133,7 +133,7 @@ def _check_repairable(directory: Path) -> None:
         fetcher = None  # repaired later
     if fetcher is not None:
         raise JobError(
-            f"{directory} is the job of {fetcher}: its requests cannot be restored from the records: restore a backup"
+            f"{directory} is the job of {fetcher}: restore a backup; its requests cannot be restored from records"
         )
     generations = Generations(directory / SEEN, 2, RealDisk())
     for generation in generations.numbers():
@@ -188,13 +188,13 @@ class _Repair:
         with contextlib.suppress(JobError):
             self._identity_told = read_identity(directory)
         told = self._identity_told
-        self._partition = None if told is None else told.partition  # None: not a partition, as far as known
+        self._partition = None if told is None else told.partition  # None: not a partition, or unknown
 
     def run(self) -> None:
         if (self._directory / REPAIRED).exists():  # a repair was interrupted here
             place_whole(self._directory / PAGES, self._disk, self._quarantine)
             self._place()
-            self._quarantine = Quarantine(self._directory, self._disk)  # the first one already contains a store
+            self._quarantine = Quarantine(self._directory, self._disk)  # the current one already contains a store
         else:
             (self._directory / WHOLE).unlink(missing_ok=True)
         with contextlib.suppress(JobError):  # unreadable without job.json, which is rebuilt first
@@ -311,7 +311,8 @@ class _Repair:
         failpoint("repair.placed")
 
     def _restart_crawl(self) -> None:
-        """Start over: without queues the pending URLs are unknown, and only fetching the pages again finds them."""
+        """Start over: without queues, the pending URLs are unknown, and can be found only by fetching the pages
+        again."""
         pages = self._directory / PAGES
         if text_size(pages):
             for path in (*page_paths(pages), pages):
@@ -355,7 +356,8 @@ class _Repair:
     # -- the secret --------------------------------------------------------------------------------------------
 
     def _find_hash(self, store: RocksStore) -> KeyHash:
-        """Return the journal's hash. Raises JobError if it is lost, and with it the meaning of all digests."""
+        """Return the journal's hash. Raises JobError if it is lost, because the digests cannot be interpreted without
+        it."""
         told = None if self._identity_told is None else self._identity_told.hash
         try:
             kept = kept_hash(store)

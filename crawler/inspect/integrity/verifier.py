@@ -1,7 +1,7 @@
-"""Verifies a job: checks all checksums, and that the parts of the job agree.
+"""Verifies a job: checks all checksums, and whether the parts of the job agree.
 
-Of a crawl, each partition is verified as a job, and it is checked that each partition holds only its own URLs. A URL
-belongs to exactly one partition. If all URLs of each partition belong to it, no URL is in two.
+In a crawl, each partition is verified as a job, and each is checked for URLs that belong to other partitions. Since a
+URL belongs to exactly one partition, this also shows that no URL is in two partitions.
 """
 
 from __future__ import annotations
@@ -130,7 +130,7 @@ class SeenCheck(Observer):
         self._pending: list[str] = []
         self._first_row = b""  # digests of the pending URLs
         self._lines: list[tuple[int, str]] = []  # start of the record, and the key
-        self.sequence: int | None = None  # end, in the journal, of the generation that a run would load
+        self.sequence: int | None = None  # journal position of the generation that a run would load
 
     def load(self, job: OpenJob) -> Iterator[Finding]:
         """Load the seen-set. Raises FilterError or JournalError if it cannot be loaded."""
@@ -204,7 +204,7 @@ def _logs(directory: Path) -> Iterator[Finding]:
 
 
 def _cut(job: OpenJob, sequence: int | None) -> OutputCut | None:
-    """Return how a run would cut the output; None if it would refuse the job, or if this is unknown."""
+    """Return how a run would cut the output; None if the run would refuse the job, or if its answer is unknown."""
     path = job.directory / PAGES
     if sequence is None:
         return None
@@ -255,7 +255,7 @@ def _hash(job: OpenJob) -> Iterator[Finding]:
 
 
 def _requests(store: Reader) -> Iterator[Finding]:
-    """Check that each pending URL of another fetcher's job has its request."""
+    """Check that a request is stored for each pending URL, in the job of another fetcher."""
     for rows in store.pages(Family.PENDING):
         names = []
         for key, value in rows:
@@ -318,7 +318,8 @@ def _hosts_elsewhere(partition: Partition, placement: Placement) -> Iterator[Fin
 
 
 def _records_elsewhere(partition: Partition, placement: Placement) -> Iterator[Finding]:
-    """Yield one finding for all misplaced records: the first one, and their number. Those from before a split stay."""
+    """Yield one finding for all misplaced records, with the first of them and their number. Records from before a split
+    are not misplaced."""
     first, count = None, 0
     with open_job(partition.directory) as job:
         descent = read_descent(job.store)

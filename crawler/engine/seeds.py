@@ -35,7 +35,7 @@ class SeedsError(UserFault):
 
 
 class Schemes:
-    """Adds missing schemes to the URLs of the list called ``where``, and logs the first one."""
+    """Adds missing schemes to the URLs of the list called ``where``, and logs the first URL that lacked one."""
 
     def __init__(self, where: str) -> None:
         self._where = where
@@ -86,7 +86,7 @@ def _check_text(head: bytes, path: Path, coding: str | None) -> None:
     if coding is not None and coding_of(head) is not None:
         raise SeedsError(f"seeds file {path} is compressed twice; decompress it once")
     if b"\0" in head and not head.startswith(UTF_16):
-        what = "not a text file" if coding is None else f"{coding} data, but not of text"
+        what = "not a text file" if coding is None else f"{coding} data that is not text"
         raise SeedsError(f"seeds file {path} is {what}; it must hold one URL per line, in UTF-8")
 
 
@@ -186,7 +186,7 @@ class AwaitedSeeds:
         self._held: list[list[str]] = []
 
     async def __aenter__(self) -> AwaitedSeeds:
-        """Raises SeedsError if the streams end, or have too many invalid lines, before the first such URL."""
+        """Raises SeedsError if the streams end, or have too many invalid lines, before the first http or https URL."""
         passed = 0
         reason = ""
         async for batch in self._batches:

@@ -48,7 +48,7 @@ class ProcessCall:
         self.answer: asyncio.Future[Answered] = loop.create_task(self._answered())
 
     def place(self) -> str | None:
-        """See ``Call``. Unknown, because the code runs in another process."""
+        """See ``Call``. The location is unknown, because the code runs in another process."""
         return None
 
     def abandon(self) -> None:

@@ -1,4 +1,4 @@
-"""Guards the parsers of foreign bytes. This is the only place in which an exception becomes a value.
+"""Guards the parsers of foreign bytes. Only here does an exception become a value.
 
     read     a parser of a body or a header: bytes or text in, values out
     Guarded  an exchange with a server, up to the decoded body

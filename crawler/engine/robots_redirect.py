@@ -78,7 +78,7 @@ class RobotsRedirect:
             del self._leads[host.name]
 
     async def follow_terms(self, host: Host, address: str) -> Followed | NotNow:
-        """Fetch a license from another host, or reuse a recent answer if another host named the same license."""
+        """Fetch a license from another host, or reuse a recent answer if another host has named the same license."""
         now = self._context.clock()
         if address in self._licenses and now - self._licenses[address][0] < TTL:
             return self._licenses[address][1]

@@ -141,8 +141,8 @@ async def stream_batches(source: Path | int, most: int = BATCH) -> AsyncIterator
     def read() -> None:
         try:
             # Open it here: opening a named pipe blocks until its writer opens it. Standard input gets a reader of its
-            # own: when the interpreter exits, it waits for the lock of sys.stdin, which a blocked read in this thread
-            # would hold.
+            # own: at exit, the interpreter waits for the lock of sys.stdin, which a blocked read in this thread would
+            # hold.
             with open(source, "rb", closefd=isinstance(source, Path)) as stream:
                 for url in urls_of(stream):
                     room.acquire()

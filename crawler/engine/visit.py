@@ -776,7 +776,7 @@ class Visitor:
         return kept
 
     async def _find_address(self, lease: Lease) -> None:
-        """Find the address of the host, for politeness by address. No page is requested."""
+        """Look up the address of the host, for politeness by address. No page is requested."""
         frontier = self._job.frontier
         address = await self._context.fetcher.resolve(frontier.peek(lease.host).href)
         await self._job.room()

@@ -111,7 +111,8 @@ def _throttled(
 
 
 def _blocked(host: Host, taken_at: float, now: float, settings: PolitenessSettings) -> Hold:
-    """Handle a challenge or denial: slow down further, but do not retire the host, as other pages of it may be open."""
+    """Handle a challenge or denial: slow down further, but do not retire the host, because its other pages may be
+    open."""
     failures = host.failures._replace(in_a_row=0, snoozes=0, last=None)
     hold, _ = hold_after_throttle(None, failures.backoff, settings, host.name)
     if taken_at >= failures.throttled_at:

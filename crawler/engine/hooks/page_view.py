@@ -102,8 +102,8 @@ class Page:
     record; its values must be valid JSON."""
 
     def __init__(self, facts: PageFacts, follows: Callable[[str], bool], end: End | None = None) -> None:
-        """``follows`` returns whether the crawl would follow a link. ``end(keep)`` finishes the page, and outputs keep
-        it if ``keep`` is true. If ``end`` is None, the page is finished when the function returns."""
+        """``follows`` returns whether the crawl would follow a link. ``end(page, keep)`` finishes the page, and outputs
+        keep it if ``keep`` is true. If ``end`` is None, the page is finished when the function returns."""
         self._data: dict[str, Any] = {}
         self._facts = facts
         self._follows = follows
@@ -213,7 +213,7 @@ class Page:
 
     @property
     def via(self) -> str | None:
-        """The URL of the page that links to this one; None for a seed."""
+        """The URL of the page or redirect that led to this page; None for a seed."""
         return self._facts.via
 
     @cached_property

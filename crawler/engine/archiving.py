@@ -111,7 +111,7 @@ class Archive:
         return None if row is None else decode_payload(key, row)
 
     def _valid(self, url: str, known: Validators) -> Earlier | None:
-        """Return the capture that a 304 of the server confirms."""
+        """Return the capture that a 304 from the server confirms."""
         found = self._capture(validity_key(url, known))
         return None if found is None else found._replace(digest=None)
 

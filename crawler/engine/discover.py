@@ -177,7 +177,7 @@ class Discovery:
         return Likeness(content, self._of_copy(content) and judged.kind is PageKind.PAGE, judged)
 
     def look(self, entry: Entry, body: bytes, page: PageLinks, content: Content | None) -> list[Sight]:
-        """Return what a page shows about the ids in its URL. ``content`` names the page's original."""
+        """Return what a page shows about the ids in its URL. ``content`` names the original if the page is a copy."""
         if entry.probe or entry.revisit:
             return []
         is_new = self._copies.is_new(entry.href, content)
@@ -310,7 +310,7 @@ class Discovery:
             self._job.counters.links_of_soft404 += len(urls)
             return Outlinks(len(urls), [], urls=urls)
         if page.of_copy:
-            # Count all links of a copy as such, even those that would have been left out for another reason.
+            # Count every link of a copy as left out for this reason, even if another reason applies too.
             self._job.counters.links_of_copies += len(urls)
             return Outlinks(len(urls), [], left_out=self._boundary.inside(urls, depth, {}), urls=urls)
         judge = self._inside if of_links else self._embedded

@@ -43,7 +43,7 @@ class Focusing:
         self._judge = judge
         self._relevant = relevant
         self._context = context
-        self._large = asyncio.Semaphore(1)  # one large page waits at a time: all its links are in memory
+        self._large = asyncio.Semaphore(1)  # only one large page waits at a time, because all its links are in memory
         self._last: deque[bool] = deque(maxlen=RECENT)  # whether each of the latest pages was relevant
 
     @property

@@ -29,7 +29,8 @@ UNNAMED = "the proxy"
 
 
 class ProxyWatch:
-    """Records which proxies fail. A failing proxy does not count against any host, but the operator must know it."""
+    """Records which proxies fail. A failing proxy does not count against any host, but the operator must know about
+    it."""
 
     def __init__(self, clock: Callable[[], float], job: Job) -> None:
         """Events go to the job's event log."""

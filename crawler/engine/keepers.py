@@ -85,7 +85,7 @@ class BodyKeeper:
         if len(data) <= LARGE:
             return (Body(sha256(data).digest(), data, cut),)
         body = Body(await asyncio.to_thread(_digest, data), data, cut)
-        with contextlib.suppress(OSError):  # the transaction retries, and pauses if the disk is full
+        with contextlib.suppress(OSError):  # the transaction writes the file again, and pauses if the disk is full
             await asyncio.to_thread(self._files.write_ahead, body)
         return (body,)
 
@@ -105,14 +105,14 @@ class TextKeeper:
         ]
 
     def wants(self, draft: Draft) -> bool:
-        """Return whether the draft gets a row, which it does if it is a page with a 2xx status."""
+        """Return whether the draft gets a row. Only pages with a 2xx status get one."""
         record = draft.record
         found = record.outcome is Outcome.FETCHED and 200 <= (record.status or 0) < 300
         return found and draft.is_page and draft.body is not None and not record.entry.probe
 
     async def keep(self, draft: Draft, body: Bytes) -> tuple[Kept, str | None]:
-        """Return the parts of a page that gets a row, and the language of its text. ``body``: the page, which ``draft``
-        may lack."""
+        """Return the parts of a page that gets a row, and the language of its text. ``body``: the page's body, which
+        ``draft`` may lack."""
         record, said, whole = draft.record, draft.record.profile, draft.cut is None
         about = About(record.entry.href, time_label(record.fetched_at), said.title, said.language, whole)
         return await self.parts(about, record.content_type, body, draft.charset)
@@ -217,11 +217,11 @@ class Keepers:
                 del self._waiting[host]
 
     async def text(self, draft: Draft, body: Bytes) -> tuple[Kept, str | None]:
-        """Return the text parts of a page, and its language. ``body``: the page, which ``draft`` may lack."""
+        """Return the text parts of a page, and its language. ``body``: the page's body, which ``draft`` may lack."""
         return ((), None) if self._text is None else await self._text.keep(draft, body)
 
     def withdrawn(self, draft: Draft) -> Kept:
-        """Return the parts of a page that may not be used from now on."""
+        """Return the parts that replace the stored text of a page that may no longer be used."""
         return () if self._text is None or not draft.record.entry.revisit else self._text.withdrawn(draft)
 
     async def keep(self, draft: Draft, text: Kept = ()) -> Kept:

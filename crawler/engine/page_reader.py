@@ -61,8 +61,8 @@ class PageReader:
         return self._reading.died(found) if isinstance(found, Failed) else found
 
     async def form(self, lease: Lease, body: bytes, charset: str | None) -> SitemapForm | SitemapRead | Unreadable:
-        """Return the form of the body. A body that may kill this process is read in another, as a whole if it looks
-        like a sitemap."""
+        """Return the form of the body. A body that may kill this process is parsed in another process, which reads all
+        of it if it looks like a sitemap."""
         if not _is_suspect(lease):
             return self.read(lease, form_of, body)
         found = await self._parser.read_sitemap_isolated(lease.host.name, body, charset, self._settings)

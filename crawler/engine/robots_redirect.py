@@ -1,8 +1,9 @@
 """Follows a robots.txt that redirects to another host, as from http://a.test/ to https://www.a.test/.
 
 The next request goes to that other host, so it leases that host like any other request, and respects the host's gap and
-holds. If the target is the other host's own robots.txt and already stored, no request is made. The redirecting host
-keeps its lease, so only a few may wait, each no longer than a gap and a request. The others come back later.
+holds. If the target is the other host's own robots.txt and already stored, no request is made. A redirecting host keeps
+its lease while it waits, so only a few hosts may wait, each no longer than a gap and a request. The others come back
+later.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Reads seeds: one URL per line, from a file, from standard input or from any other source that can be read only once.
 
-``#`` comments and empty lines are skipped. A line over 64 KiB, or one that is not UTF-8, is replaced by a text that
-states the error and is not a valid URL either. A line without a scheme gets one (``completed`` of ``urls``), which is
-logged once for each list. A list may be compressed (``seed_lines``).
+``#`` comments and empty lines are skipped. A line over 64 KiB, or one that is not UTF-8, is replaced by an error text,
+which is not a valid URL. A line without a scheme gets one (``completed`` of ``urls``), which is logged once for each
+list. A list may be compressed (``seed_lines``).
 """
 
 from __future__ import annotations

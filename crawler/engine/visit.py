@@ -369,7 +369,7 @@ class Visitor:
     async def _read(
         self, lease: Lease, draft: Draft, read_by_crawl: Callable[[str | None], bool], *, declared: bool
     ) -> None:
-        """Parse the answer, and add its contents to the draft. ``declared``: it should list URLs."""
+        """Parse the answer, and add its contents to the draft. ``declared``: True if the answer should list URLs."""
         record, body, response = draft.record, draft.body, draft.response
         entry, content_type = record.entry, record.content_type
         if draft.heading.license is not None:
@@ -425,7 +425,8 @@ class Visitor:
         markdown: bool = False,
         added: Callable[[Draft, PageLinks], PageLinks] | None = None,
     ) -> PageFacts | Unreadable:
-        """Return the facts of a page, or of its rendered document, whose links ``added`` completes."""
+        """Return the facts of a page, or of its rendered document. ``added`` adds further links to those of the
+        body."""
         links = None if markdown else self._reader.links_here(lease, body, draft.charset)
         if links is None:
             kind = Kind.MARKDOWN if markdown else Kind.TREE

@@ -47,7 +47,7 @@ class Steps:
         return self._urls[self.number]
 
     def left(self, most: float) -> float:
-        """Return the seconds until this step has taken ``most``; 0 if it has."""
+        """Return the seconds until this step has taken ``most`` seconds; 0 if it already has."""
         left = self.since + most - self._clock()
         return left if left > _INSTANT else 0.0
 

@@ -1,4 +1,4 @@
-"""Calls of user functions, which may take any time, and may never return."""
+"""Calls of user functions, which may take any amount of time and may never return."""
 
 from __future__ import annotations
 

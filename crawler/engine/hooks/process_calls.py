@@ -43,7 +43,7 @@ class ProcessCall:
         self._lane = lane
         self._request = Request("", b"", encode_page(page), begun=begun)
         lane.put(self._request)
-        # A process that is still starting must first import the code, which may take long.
+        # A process that is still starting must first import the code, which may take a long time.
         self.begun = None if begun.done() else begun
         self.answer: asyncio.Future[Answered] = loop.create_task(self._answered())
 

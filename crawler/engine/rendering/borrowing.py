@@ -50,8 +50,8 @@ class Borrowing:
         self.context = context
 
     async def let_a_page_go(self, name: str) -> None:
-        """After a sub-request of a page, let a waiting page of the host have the next turn. Do not wait for its visit
-        to start, because it may get no slot."""
+        """After a sub-request of a page, let a waiting page of the host have the next turn. Do not wait for the visit
+        of that page to start, because it may get no slot."""
         ad_hoc, now = self.job.frontier.ad_hoc, self.context.clock()
         host = ad_hoc.seen(name, now)
         if host is not None and host.queue.immediate and host.politeness.last_request == host.lent_at:

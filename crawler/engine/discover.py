@@ -235,7 +235,7 @@ class Discovery:
         return [url.href for url in urls if isinstance(url, Canonical)]
 
     def canonical(self, href: str, links: PageLinks) -> str | None:
-        """Return the URL that the page states as its canonical one, or None if it is not a valid URL; pure."""
+        """Return the canonical URL that the page states; None if it states none or that URL is invalid. Pure."""
         stated = links.about.canonical
         if stated is None or stated == href:
             return stated

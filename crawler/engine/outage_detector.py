@@ -42,7 +42,7 @@ from crawler.web.fetch.fence import FencedOffError, wait_to_send
 log = logging.getLogger("crawler")
 
 PATIENCE = 60.0  # seconds that a failure waits for others: by then most requests have timed out
-BRIEF = 5.0  # seconds, less than the shortest back-off; the wait of failures that are no evidence on their own
+BRIEF = 5.0  # seconds that a failure waits if it is not evidence on its own; less than the shortest back-off
 LOOK = 0.25  # seconds between two checks of waiting failures
 PROBE_FIRST, PROBE_MOST = 1.0, 30.0  # seconds between two probes; doubled after each
 PROBED = 16  # number of hosts that are probed in turn
@@ -160,8 +160,8 @@ class OutageDetector:
         return all((at := frontier.next_ready()) is None or at > now + BRIEF for frontier in frontiers)
 
     def settle(self, until: float | None = None, *, ours: bool = False, of: RunOutage | None = None) -> None:
-        """Attribute the failures up to ``until``, or all, to the network (``ours``) or to their hosts. ``of``: only
-        those of one run."""
+        """Attribute the failures up to ``until``, or all, to the network (``ours``) or to their hosts. ``of``:
+        attribute only the failures of this run."""
         for each in [each for each in self.waiting if of in (None, each.run) and (until is None or each.at <= until)]:
             if not each.ours.done():
                 each.ours.set_result(ours)

@@ -578,8 +578,8 @@ class Visitor:
         return entry.sitemap or self._robots.declares(entry.href)
 
     def _is_sitemap(self, entry: Entry, form: SitemapForm) -> bool:
-        """Return whether a body of this form is a sitemap. A feed or a plain text is one only if it is named or listed
-        as one, because many documents look like them."""
+        """Return whether a body of this form is a sitemap. A feed or plain text counts as one only if it is named or
+        listed as a sitemap, because many other documents look the same."""
         match form:
             case SitemapForm.LISTING:
                 return True

@@ -124,7 +124,7 @@ def _blocked(host: Host, taken_at: float, now: float, settings: PolitenessSettin
 def unanswered(
     host: Host, failure: FailureClass, taken_at: float, now: float, settings: PolitenessSettings
 ) -> Hold | None:
-    """Record that the host did not respond; returns the same as ``note``."""
+    """Record that the host did not respond. Returns the hold, as ``note`` does."""
     failures = host.failures._replace(last=failure, server_errors=0)
     # A request that was in flight when the last one failed belongs to the same event.
     if taken_at < failures.failed_at:

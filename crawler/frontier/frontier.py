@@ -112,7 +112,7 @@ class Frontier:
         return now if host is None else self._workbench.send(host, now)
 
     def over_budget(self, href: str) -> Refusal | None:
-        """Return the refusal of a URL whose host or domain has used up its budget, or None."""
+        """Return the refusal of a URL if its host or domain has used up its budget; None otherwise."""
         host = self._workbench.look(self.queue_of(href))
         closed = None if host is None else self._gate.closure(host)
         return closed.refusal if closed is not None and closed.budget else None

@@ -138,7 +138,7 @@ class HostKeys:
                 host.key = NAMED + named
                 return host.key
             match self._rule:
-                case "host" if port.isdigit():  # a queue with another kind of name is its own key
+                case "host" if port.isdigit():  # a queue whose name has another form is its own key
                     host.key = name
                 case "domain":
                     host.key = registrable_domain(name)

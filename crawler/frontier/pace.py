@@ -129,7 +129,7 @@ class HostTimes:
         self._key: str | None = None
 
     def add(self, work: Work, settings: PolitenessSettings) -> None:
-        """Add a host that can be requested. ``settings`` are its own."""
+        """Add a host that can be requested. ``settings`` are the settings of that host."""
         if not work.size:
             return
         if work.grows:

@@ -221,7 +221,7 @@ class Revisits:
                 self._put(sooner, self.next_round(sooner.due), batch)
 
     def _paced(self, before: Page, page: Page, changed: bool, own: RecrawlSettings, batch: Batch) -> Page:
-        """Return the page after a visit with the interval that the budget allows, within its own limits."""
+        """Return the page after a visit, with the interval that the budget and the page's own limits allow."""
         host = self._queue_of(page.entry.href)
         self._times.learn(host, before, page.visited_at, changed, batch)
         interval = self._times.interval(page, host, batch)

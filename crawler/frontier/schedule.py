@@ -211,7 +211,7 @@ class Schedule:
         return min((first for first in firsts if first is not None), default=None)
 
     def _move(self, limit: bytes) -> bool:
-        """Move hosts that have become due to the waiting ones. Returns False if there are more of them."""
+        """Move hosts whose time has come to the waiting ones. Returns False if there are more such hosts."""
         left, next_due = MOVED_MAX, _FOR_EVER
         for lane in self._lanes.values():
             delayed, waiting = lane.delayed, lane.waiting

@@ -1,4 +1,4 @@
-"""Limits the slots of hosts that may take long to respond.
+"""Limits the slots of hosts that may take a long time to respond.
 
 Hosts share the time of slots. There are three kinds:
 

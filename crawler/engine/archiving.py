@@ -37,14 +37,14 @@ WARC = OUTPUTS.index("warc") + 1
 SOFTWARE = f"crawler {__version__}"
 
 _LONG = 256 * 1024  # bytes; the records of longer bodies are made in a thread
-_DRAWN = 64  # exchanges whose random bytes are drawn at once
+_DRAWN = 64  # number of exchanges for which random bytes are drawn at once
 
 
 class Archive:
     """Archives each answer exactly as it was received. The store knows which payloads are already archived."""
 
     def __init__(self, store: Reader, most: int) -> None:
-        """``most``: bytes of a body that are archived."""
+        """``most``: the maximum number of bytes of a body to archive."""
         self._store = store
         self._most = most
         self._random = _random()
@@ -111,7 +111,7 @@ class Archive:
         return None if row is None else decode_payload(key, row)
 
     def _valid(self, url: str, known: Validators) -> Earlier | None:
-        """Return the capture that a 304 of the server confirms."""
+        """Return the capture that a 304 from the server confirms."""
         found = self._capture(validity_key(url, known))
         return None if found is None else found._replace(digest=None)
 
@@ -125,8 +125,8 @@ def _random() -> Iterator[bytes]:
 
 
 def _fitting(exchanges: Sequence[Exchange], most: int) -> tuple[list[Exchange], int]:
-    """Return the exchanges of a page to archive and the number of those left out. A page is stored in one step, so its
-    bodies together are limited to the size of one body."""
+    """Return the exchanges of a page that are archived, and the number left out. A page is stored in one step, so its
+    bodies together may be only as large as one body."""
     fitting = list[Exchange]()
     for exchange in exchanges:
         most -= len(exchange[2].body)

@@ -22,7 +22,7 @@ REST = 3.0  # the pause before the next generation, as a multiple of the last on
 
 
 _COMPRESS_INTERVAL = 1.0  # seconds between two checks for a full file
-_COMPRESS_REST = 60.0  # seconds to compress the remaining files at the end: enough for several gigabytes
+_COMPRESS_REST = 60.0  # time limit in seconds to compress the last files: enough for several gigabytes
 
 
 class DurabilityLoop:
@@ -111,8 +111,8 @@ class DurabilityLoop:
             say(note)
 
     async def _checkpoint(self, now: float) -> None:
-        # A request that arrives while a generation is written also covers later changes, so it gets the next
-        # generation.
+        # A request that arrives while a generation is being written waits for the next one, which also contains the
+        # changes made until the request.
         asked = len(self._asked)
         result = await self._job.checkpoint(now)
         failed = None if result.refused is None else refusal_text(result)
@@ -153,8 +153,9 @@ class DurabilityLoop:
 
 
 def first_part(partition: tuple[int, int] | None) -> float:
-    """Return the fraction of an interval that passes before the first generation. ``partition``: the number of a
-    partition and how many there are. The partitions of a process start together, so their generations are staggered."""
+    """Return the fraction of an interval that passes before the first generation. ``partition``: the number of this
+    partition and the total number of partitions. The partitions of a process start together, so their generations are
+    staggered."""
     if partition is None:
         return 1.0
     number, partitions = partition

@@ -27,7 +27,7 @@ log = logging.getLogger("crawler")
 
 
 class SaidOnce:
-    """Logs messages that are true for several runs of a worker, such as a full disk, only once."""
+    """Logs a message that applies to several runs of a worker, such as a full disk, only once."""
 
     def __init__(self) -> None:
         self._of: dict[str, set[object]] = {}
@@ -39,8 +39,8 @@ class SaidOnce:
         self._of.setdefault(line, set()).add(who)
 
     def over(self, line: str, who: object) -> bool:
-        """Record that the message no longer holds for ``who``. Returns whether this was the last run for which
-        it held."""
+        """Record that the message no longer applies to ``who``. Returns whether this was the last run to which it
+        applied."""
         of = self._of.get(line, set())
         if who not in of:
             return False
@@ -56,8 +56,8 @@ class SaidOnce:
 
 
 class Capacity(Struct, frozen=True):
-    """A worker's capacity: ``free`` of its ``slots``. ``waiting`` requests wait for the rate limit of ``rate`` requests
-    a second; None means no limit."""
+    """A worker's capacity. ``free`` of its ``slots`` are free, and ``waiting`` requests wait for the rate limit of
+    ``rate`` requests a second (None: no limit)."""
 
     slots: int
     free: int
@@ -69,12 +69,12 @@ class Context(Struct, frozen=True):
     """The worker's network and clock (seconds since 1970), and how its runs wake it.
 
     ``wake``: something has changed, so look for a ready host again. ``line`` detects network outages. A visit that only
-    waits lends its slot (``slots``). ``lag`` measures the event loop that all runs share. Bytes that servers send are
-    parsed under ``reading``; ``fetcher`` already does so. Each piece of work that takes milliseconds waits for its turn
-    (``turns``). ``parser`` parses expensive pages; ``texts`` extracts the main text of pages; ``renderer`` has the
-    browser. ``rate`` waits until the rate limit permits a request: the first request of a visit has already waited, and
-    each further one waits again. ``capacity`` returns the free capacity. ``code`` is the user's code. ``said`` logs
-    messages common to all runs only once."""
+    waits lends its slot (``slots``). ``lag`` measures the event loop that all runs share. ``reading`` guards the
+    parsing of bytes that servers send; ``fetcher`` already uses it. Each piece of work that takes milliseconds waits
+    for its turn (``turns``). ``parser`` parses expensive pages; ``texts`` extracts the main text of pages; ``renderer``
+    has the browser. ``rate`` waits until the rate limit permits a request: the first request of a visit has already
+    waited, and each further one waits again. ``capacity`` returns the free capacity. ``code`` is the user's code.
+    ``said`` logs a message that applies to several runs only once."""
 
     fetcher: Fetches
     clock: Callable[[], float]

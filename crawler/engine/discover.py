@@ -49,14 +49,14 @@ LINKS_A_PART = 1_000  # links resolved at a time; the event loop may run between
 CHARACTERS_A_PART = 64 * 1024
 FOREIGN_COUNTS = 3  # characters that one non-ASCII character counts as
 COPY, NOFOLLOW = "copy", "nofollow"  # reasons why the links of a page are not followed
-HOSTS_MOST = 100  # out-of-scope hosts counted among the links of seeds
-_NAMED = 5  # URLs in a message
+HOSTS_MOST = 100  # maximum number of out-of-scope hosts for which links of seeds are counted
+_NAMED = 5  # maximum number of URLs in a message
 _SHOWN = 200  # characters of foreign text in a message
-Vouched = Collection[str] | None  # hrefs from sitemaps that need not be in scope; None: not from a sitemap
+Vouched = Collection[str] | None  # hrefs in a sitemap that may be out of scope; None: the hrefs are not from a sitemap
 
 
 def together(parts: Sequence[Outlinks]) -> Outlinks:
-    """Combine the outlinks of all parts of a page, of which all but the last have been admitted."""
+    """Combine the outlinks of all parts of a page. All parts but the last have been admitted."""
     outside: dict[Outside, int] = {}
     for part in parts:
         for reason, links in part.outside.items():
@@ -117,7 +117,7 @@ class Discovery:
         self._copies = Copies(settings.traps, job.store)
         self._soft404 = Soft404(settings.traps, job.store)
         self.seeds_rejected = 0
-        self._elsewhere = Counter[str]()  # links of seeds to each out-of-scope host
+        self._elsewhere = Counter[str]()  # number of links of seeds to each out-of-scope host
 
     @property
     def elsewhere(self) -> str | None:
@@ -177,7 +177,7 @@ class Discovery:
         return Likeness(content, self._of_copy(content) and judged.kind is PageKind.PAGE, judged)
 
     def look(self, entry: Entry, body: bytes, page: PageLinks, content: Content | None) -> list[Sight]:
-        """Return what a page shows about the ids in its URL. ``content`` names the page's original."""
+        """Return what a page shows about the ids in its URL. ``content`` names the original if the page is a copy."""
         if entry.probe or entry.revisit:
             return []
         is_new = self._copies.is_new(entry.href, content)
@@ -235,7 +235,7 @@ class Discovery:
         return [url.href for url in urls if isinstance(url, Canonical)]
 
     def canonical(self, href: str, links: PageLinks) -> str | None:
-        """Return the page's canonical URL if it could be fetched; pure."""
+        """Return the canonical URL that the page states; None if it states none or that URL is invalid. Pure."""
         stated = links.about.canonical
         if stated is None or stated == href:
             return stated
@@ -310,7 +310,7 @@ class Discovery:
             self._job.counters.links_of_soft404 += len(urls)
             return Outlinks(len(urls), [], urls=urls)
         if page.of_copy:
-            # Count all links of a copy as such, even those that would have been left out for another reason.
+            # Count every link of a copy as left out for this reason, even if another reason applies too.
             self._job.counters.links_of_copies += len(urls)
             return Outlinks(len(urls), [], left_out=self._boundary.inside(urls, depth, {}), urls=urls)
         judge = self._inside if of_links else self._embedded
@@ -555,7 +555,7 @@ def wants_edges(settings: Settings) -> bool:
 
 
 def _authority(href: str) -> str:
-    """Return the name and port. Statements of a site about pages of another site are ignored."""
+    """Return the name and port of a URL. What a site states about pages at another name or port is ignored."""
     return href.split("/", 3)[2]
 
 

@@ -7,7 +7,7 @@ else.
     doubted      no URL waits for the ledger's decision
     left out     no left-out URLs wait for a new check after their limit was lifted
     inbox        no file waits
-    transaction  written: while the disk is full, memory is one transaction ahead of it
+    transaction  written: while the disk is full, memory is one transaction ahead of the disk
     revisits     never over: a next visit is always planned
     partitions   everything that belongs to other partitions is durable there
 

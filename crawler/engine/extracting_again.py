@@ -1,7 +1,7 @@
 """Extracts stored pages again with the current extractor, without any requests.
 
-Each new row is one transaction, which finishes no URL. It names the same visit as the row that it replaces. After an
-interruption, the rows written so far stay, and the next run extracts only the remaining pages.
+Each new row is written in its own transaction, which finishes no URL. The row names the same visit as the row that it
+replaces. After an interruption, the rows written so far stay, and the next run extracts only the remaining pages.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from crawler.web.links.markdown import is_markdown
 AGAIN = ("text", "markdown", "structured")  # outputs that can be made again
 EACH = 2  # pages in flight for each process
 EVERY = 10.0  # seconds between two syncs; pages lost in a power failure are extracted again
-_OF = {"text": frozenset(("text", "markdown")), "structured": frozenset(("structured",))}  # by directory
+_OF = {"text": frozenset(("text", "markdown")), "structured": frozenset(("structured",))}  # outputs by directory
 
 
 class Counts(Struct):
@@ -56,7 +56,8 @@ class ExtractingAgain:
         self, job: Job, settings: Settings, names: Collection[str], hrefs: Collection[str], counts: Counts
     ) -> None:
         """``names``: outputs among ``AGAIN``. ``hrefs``: the pages to extract, whatever their rows contain; if empty,
-        the pages whose rows are missing, have an error, or are from another extractor than ``settings`` names."""
+        the pages whose rows are missing, have an error, or come from an extractor other than the one in
+        ``settings``."""
         self._job = job
         self._names = frozenset(names)
         self._hrefs = hrefs
@@ -69,8 +70,8 @@ class ExtractingAgain:
         self._is_over = False
 
     async def run(self, clock: Callable[[], float], report: Callable[[], None]) -> None:
-        """Extract the pages. ``report`` is called from time to time. Raises OSError, also for a full disk, JobError and
-        any of DAMAGE."""
+        """Extract the pages. ``report`` is called from time to time. Raises OSError (also if the disk is full),
+        JobError and the exceptions in DAMAGE."""
         loop, pages, next_sync = asyncio.get_running_loop(), self._due(), clock() + EVERY
 
         async def work() -> None:
@@ -82,7 +83,7 @@ class ExtractingAgain:
                     await self._job.sync()
                     report()
 
-        with ThreadPoolExecutor(1) as reader:  # this waits for its end, before the job is closed
+        with ThreadPoolExecutor(1) as reader:  # leaving the block waits for the thread, before the job is closed
             try:
                 await asyncio.gather(*(work() for _ in range(EACH * self._processes)))
             finally:
@@ -95,7 +96,8 @@ class ExtractingAgain:
             await asyncio.to_thread(derive_own, self._job.directory, files.identity, files.outputs.final_text)
 
     async def _extract(self, record: dict[str, Any], page: KeptPage, rows: Sequence[Mapping[str, Any]]) -> None:
-        """Extract a page, also in the forms that its current row of text has. A failure does not replace that row."""
+        """Extract a page. If its text is extracted, all forms in the current text row are made again. A failure does
+        not replace that row."""
         url, fetched_at = record["url"], record["fetched_at"]
         about = About(url, fetched_at, record.get("title"), record.get("language"), page.whole)
         names = self._names | (_OF["text"].intersection(*rows[:1]) if self._names & _OF["text"] else set())

@@ -1,4 +1,4 @@
-"""Logs seeds that do not answer, at their first failure, with how often they will be retried."""
+"""Logs each seed that does not answer, at its first failure, and how often it will be retried."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from crawler.web.fetch import Failure
 
 log = logging.getLogger("crawler")
 
-_NAMED = 3  # seeds that are logged individually
+_NAMED = 3  # maximum number of seeds that are logged individually
 
 
 class FailingSeeds:

@@ -2,9 +2,10 @@
 few hundredths of a second at most, however many pages have come in at once. Signals, limits, timers and the sockets of
 all hosts have their turn between two passes.
 
-There are two lines. The first piece of each page waits in one; there are only as many as requests. The later pieces of
-large bodies (a sitemap has hundreds) are *bulk* and wait in the other. The bulk line is served when nothing waits in
-the first, and first in every fourth pass. So bulk work of many hosts does not delay other pages.
+There are two lines. The first piece of work on each page waits in the first line, which is thus no longer than the
+number of requests. The later pieces of large bodies (a sitemap has hundreds) are *bulk* and wait in the second line.
+Bulk work runs when the first line is empty, and goes first in every fourth pass. So bulk work of many hosts does not
+delay other pages.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ class Turns:
         self._bulk: deque[_Place] = deque()
         self._passes = 0
         self._begun = 0.0  # when this pass of the loop started
-        self._counting = False  # True if the end of this pass will be noticed
+        self._counting = False  # True if a callback will record the end of this pass
 
     async def turn(self, *, bulk: bool = False) -> None:
         """Wait until a piece of work may start: at once, unless this pass of the loop has used its share of time.

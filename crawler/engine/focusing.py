@@ -2,7 +2,7 @@
 
 A visit waits for the code after its response is complete: its host is released, and its URL stays in flight. Pages that
 wait at the same time are passed to the code together, see ``LinkJudge``. A score becomes the priority class of a new
-URL; a URL that is already pending in a later class moves.
+URL; a URL that is already pending in a later class moves to the earlier one.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ from crawler.url.scope.boundary import Outside
 from crawler.web.extract.edges import USUAL
 
 NEUTRAL = 0.5  # the score of a page or link that the code does not score
-RECENT = 1_000  # pages over which the recent harvest rate is computed
-MANY = 4_000  # links above which a page counts as large
+RECENT = 1_000  # number of latest pages over which the harvest rate is computed
+MANY = 4_000  # a page with more links than this counts as large
 OWN = "own"  # the kind of a link that user code adds
 
 
@@ -43,8 +43,8 @@ class Focusing:
         self._judge = judge
         self._relevant = relevant
         self._context = context
-        self._large = asyncio.Semaphore(1)  # one large page waits at a time: all its links are in memory
-        self._last: deque[bool] = deque(maxlen=RECENT)  # True for each relevant page
+        self._large = asyncio.Semaphore(1)  # only one large page waits at a time, because all its links are in memory
+        self._last: deque[bool] = deque(maxlen=RECENT)  # whether each of the latest pages was relevant
 
     @property
     def recent(self) -> Rated | None:
@@ -93,7 +93,8 @@ class Focusing:
         return links
 
     async def target(self, lease: Lease, draft: Draft, links: Outlinks) -> Outlinks:
-        """Return the target of a redirect, if it is followed. It has the class of the URL that redirects."""
+        """Return the target of a redirect, if it is followed. The target gets the class of the URL that redirects to
+        it."""
         entry = draft.record.entry
         if not links.inside or entry.seed:
             return links

@@ -29,7 +29,8 @@ UNNAMED = "the proxy"
 
 
 class ProxyWatch:
-    """Records which proxies fail. A failing proxy does not count against any host, but the operator must know it."""
+    """Records which proxies fail. A failing proxy does not count against any host, but the operator must know about
+    it."""
 
     def __init__(self, clock: Callable[[], float], job: Job) -> None:
         """Events go to the job's event log."""
@@ -93,7 +94,7 @@ class Gauges:
         self.proxies = proxies
         self.disk_free = shutil.disk_usage(job.directory).free  # bytes, measured at the worker's last check
         self.states = HostStates(job.store, job.frontier, sites, context.clock, serving)
-        self._warned: set[str] = set()  # causes of warnings about the seen-set
+        self._warned: set[str] = set()  # causes for which a warning about the seen-set was logged
         self._seen = seen
         self._job = job
         self._context = context
@@ -136,7 +137,7 @@ class Gauges:
             await asyncio.sleep(_BETWEEN)
 
     def _look_at_seen(self) -> None:
-        """Forecast the state of the seen-set, and warn once of each cause."""
+        """Forecast the state of the seen-set, and log one warning for each cause of trouble."""
         job, compact_slices = self._job, self._seen.compact_slices
         statistics, parameters = job.seen.statistics(), job.seen.parameters()
         left, pace = job.counters.pending, self.observed.pace

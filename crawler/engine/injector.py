@@ -76,7 +76,7 @@ class Injector:
 
     async def _decide(self) -> int:
         """Resolve doubted URLs at once, so that the number of new URLs in the user's input is known. Returns the number
-        of URLs that the seen-set had reported as seen by mistake. Raises OSError."""
+        of URLs that the seen-set had wrongly reported as seen. Raises OSError."""
         left, named = self._job.doubted, 0
         while left > 0:
             await self._turn()
@@ -95,8 +95,8 @@ class Injector:
         await self._job.promise()
 
     async def look_up(self, known: Found) -> int:
-        """Admit user-named URLs that the seen-set reported as seen by mistake. They are detected in the journal, which
-        is read in the background. Returns their number. Raises OSError, JournalError."""
+        """Admit URLs from the user's input that the seen-set wrongly reported as seen. They are found by reading the
+        journal in the background. Returns their number. Raises OSError, JournalError."""
         if not known.urls:
             return 0
         search = self._job.search(known.urls)
@@ -128,8 +128,8 @@ class Injector:
             await asyncio.sleep(INTERVAL)
 
     def waiting(self) -> list[str]:
-        """Return the names of the inbox files that hold URLs to admit or whose end is not yet stored, except those left
-        to a later run."""
+        """Return the names of the inbox files that hold URLs to admit or whose completion is not yet stored, except
+        files that are left for a later run."""
         try:
             return self._closing + [name for name in self._inbox.waiting() if f"{name}.urls" not in self._left]
         except OSError:
@@ -190,7 +190,7 @@ class Injector:
         self._wake()
 
     def _leave(self, name: str, error: OSError) -> None:
-        """Leave a file that cannot be read or removed to a later run. Raises the error if it is temporary."""
+        """If a file cannot be read or removed, leave it for a later run. Raises the error if it is temporary."""
         if error.errno in PASSING:
             raise error
         self._left.add(name)
@@ -238,8 +238,8 @@ class Injector:
         return answer
 
     async def _change_class(self, url_batch: UrlBatch) -> Answer:
-        """Move the pending URLs that match the batch's pattern to its class, and make that durable. A batch that a
-        crash interrupted resumes where it left off. Raises OSError."""
+        """Move the pending URLs that match the batch's pattern to the class that the batch names, and make that
+        durable. A batch that a crash interrupted resumes where it left off. Raises OSError."""
         job, pattern, priority = self._job, url_batch.pattern, url_batch.priority
         if pattern is None or priority is None:
             return Answer()

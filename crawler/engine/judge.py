@@ -77,8 +77,9 @@ def judge(entry: Entry, result: Response | Failure, now: float, settings: RetryS
 
 
 def asked_to_wait(request: RequestOutcome, result: Response, now: float) -> RequestOutcome:
-    """Return what the request means for its host, including the seconds to wait if the answer asks for a pause. Answers
-    that throttle and redirects may do so (RFC 9110, 10.2.3). A 403 with such a time also counts as throttling."""
+    """Return what the request means for its host, including the seconds to wait if the answer asks for a pause.
+    Throttling answers and redirects may ask for one (RFC 9110, 10.2.3). A 403 that does so also counts as
+    throttling."""
     after = parse_retry_after(result.retry_after, now, result.headers.get("Date"))
     if after and result.status == FORBIDDEN:
         request = request._replace(failure=FailureClass.THROTTLED)
@@ -140,7 +141,7 @@ def _again(entry: Entry, request: RequestOutcome, settings: RetrySettings) -> Re
 
 
 def proxy_wait(settings: RetrySettings, name: str) -> float:
-    """Return the seconds until the next try through the proxy for a URL or a robots.txt."""
+    """Return the seconds until a URL or a robots.txt is tried again after its proxy has failed."""
     return retry_wait(2, settings, name)
 
 
@@ -190,7 +191,7 @@ def parse_retry_after(text: str | None, now: float, sent: str | None = None) -> 
         return None
     text = text.strip()
     if text.isascii() and text.isdigit():
-        # This exceeds any limit. Parsing a hostile header with int() would be slow, and with float() infinite.
+        # This exceeds any limit. For a hostile header, int() would be slow and float() would return infinity.
         return float(text) if len(text) < 12 else 1e12
     until = _moment(text)
     if until is None:

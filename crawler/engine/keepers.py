@@ -45,7 +45,7 @@ LINKS = OUTPUTS.index("links") + 1
 TEXT = OUTPUTS.index("text") + 1
 STRUCTURED = OUTPUTS.index("structured") + 1
 FORMS = {"text": Forms.TEXT, "markdown": Forms.MARKDOWN, "structured": Forms.STRUCTURED}  # by output name
-EDGES_A_STEP = 2_000  # edges handled in a few milliseconds
+EDGES_A_STEP = 2_000  # number of edges that are handled in a few milliseconds
 LONG_TEXT = 256 * 1024  # characters; the row of a longer text is made in a thread
 
 
@@ -73,7 +73,7 @@ class BodyKeeper:
     """Keeps each body in a separate file."""
 
     def __init__(self, files: BodyFiles, most: int) -> None:
-        """``most``: bytes of a body that are kept."""
+        """``most``: the maximum number of bytes of a body to keep."""
         self._files = files
         self._most = most
 
@@ -85,7 +85,7 @@ class BodyKeeper:
         if len(data) <= LARGE:
             return (Body(sha256(data).digest(), data, cut),)
         body = Body(await asyncio.to_thread(_digest, data), data, cut)
-        with contextlib.suppress(OSError):  # the transaction retries, and pauses if the disk is full
+        with contextlib.suppress(OSError):  # the transaction writes the file again, and pauses if the disk is full
             await asyncio.to_thread(self._files.write_ahead, body)
         return (body,)
 
@@ -105,14 +105,14 @@ class TextKeeper:
         ]
 
     def wants(self, draft: Draft) -> bool:
-        """Return whether the draft gets a row, which it does if it is a page with a 2xx status."""
+        """Return whether the draft gets a row. Only pages with a 2xx status get one."""
         record = draft.record
         found = record.outcome is Outcome.FETCHED and 200 <= (record.status or 0) < 300
         return found and draft.is_page and draft.body is not None and not record.entry.probe
 
     async def keep(self, draft: Draft, body: Bytes) -> tuple[Kept, str | None]:
-        """Return the parts of a page that gets a row, and the language of its text. ``body``: the page, which ``draft``
-        may lack."""
+        """Return the parts of a page that gets a row, and the language of its text. ``body``: the page's body, which
+        ``draft`` may lack."""
         record, said, whole = draft.record, draft.record.profile, draft.cut is None
         about = About(record.entry.href, time_label(record.fetched_at), said.title, said.language, whole)
         return await self.parts(about, record.content_type, body, draft.charset)
@@ -120,7 +120,7 @@ class TextKeeper:
     async def parts(
         self, about: About, content_type: str | None, body: Bytes, charset: str | None
     ) -> tuple[Kept, str | None]:
-        """Do the same for a page with this metadata."""
+        """Return the parts of a page with this metadata, and the language of its text."""
         if is_markdown(content_type):
             found = await asyncio.to_thread(as_it_is, bytes(body), charset, self._forms)
         else:
@@ -138,7 +138,7 @@ class TextKeeper:
         )
 
     def gone(self, draft: Draft) -> Kept:
-        """Return the parts for a URL whose text may have been stored and no longer exists."""
+        """Return the parts that replace the stored text of a URL that no longer has any."""
         record = draft.record
         is_unread = record.outcome is Outcome.FETCHED and record.status not in GONE and is_html(record.content_type)
         if is_unread or not record.entry.revisit or not tells_content(record.outcome, record.status):
@@ -177,7 +177,7 @@ class Keepers:
     """All keepers of a run, in the order of their outputs."""
 
     def __init__(self, keepers: Sequence[Keeper], text: TextKeeper | None, after: Sequence[Keeper]) -> None:
-        """``text``, the slow one, comes between ``keepers`` and those ``after`` it."""
+        """``text``, the slow keeper, runs after ``keepers`` and before those in ``after``."""
         self.large = asyncio.Lock()  # held while a large page is back in memory after text extraction
         self._keepers = keepers
         self._text = text
@@ -196,13 +196,13 @@ class Keepers:
         return cls(keepers, text, after) if keepers or text or after else None
 
     def takes_long(self, draft: Draft) -> bool:
-        """Return whether the page needs ``text``, which takes longer than a request: its host should not wait
+        """Return whether the page needs ``text``, which takes longer than a request: the page's host should not wait
         for it."""
         return self._text is not None and self._text.wants(draft)
 
     def may_wait(self, host: str, places: int) -> bool:
         """Return whether more pages of a host may wait for their texts, if at most ``places`` visits are in flight. A
-        host may take a third of the free places, so that others always find some."""
+        host may take a third of the free places, so that other hosts always find some."""
         return 2 * self._waiting[host] + 2 <= places - self._waiting.total()
 
     @contextlib.contextmanager
@@ -217,11 +217,11 @@ class Keepers:
                 del self._waiting[host]
 
     async def text(self, draft: Draft, body: Bytes) -> tuple[Kept, str | None]:
-        """Return the text parts of a page, and its language. ``body``: the page, which ``draft`` may lack."""
+        """Return the text parts of a page, and its language. ``body``: the page's body, which ``draft`` may lack."""
         return ((), None) if self._text is None else await self._text.keep(draft, body)
 
     def withdrawn(self, draft: Draft) -> Kept:
-        """Return the parts of a page that may not be used from now on."""
+        """Return the parts that replace the stored text of a page that may no longer be used."""
         return () if self._text is None or not draft.record.entry.revisit else self._text.withdrawn(draft)
 
     async def keep(self, draft: Draft, text: Kept = ()) -> Kept:
@@ -239,8 +239,8 @@ class Keepers:
 
 
 async def body_of_answer(response: Response | None, raw: RawExchange | None, most: int) -> tuple[bytes, str | None]:
-    """Return the first ``most`` bytes of the body, and the reason if that is not all of it. The body is empty if the
-    answer is not to be stored or has none."""
+    """Return the first ``most`` bytes of the body and, if that is not the whole body, the reason. The body is empty if
+    the answer is not to be stored or has none."""
     if raw is None:
         return b"", None
     if response is not None and response.body is not None:
@@ -253,7 +253,7 @@ async def body_of_answer(response: Response | None, raw: RawExchange | None, mos
 
 
 def decoded_body(raw: RawExchange, most: int) -> tuple[bytes, str | None]:
-    """Return the same for an answer that was kept as received."""
+    """Return the same as ``body_of_answer`` for an answer that was kept as received."""
     codings = _codings(raw.head)
     return _decoded(raw, codings, most) if codings else _bounded(raw.body, raw.truncated, most)
 

@@ -38,7 +38,7 @@ class KeptPage(NamedTuple):
 
 
 class KeptPages:
-    """The stored pages of a job that no crawl is running, each cut to at most ``most`` bytes."""
+    """The stored pages of a job that is not being crawled, each cut to at most ``most`` bytes."""
 
     def __init__(self, job: Job, archive: KeptParts, most: int) -> None:
         self._job = job
@@ -81,7 +81,7 @@ class KeptPages:
         return None
 
     def _candidates(self, digest: str, url: str | None) -> Iterator[bytes]:
-        """Yield the parts of the archive that may hold a payload: those of a robots.txt, or of the visits of a URL."""
+        """Yield the parts of the archive that may hold a payload: those of a robots.txt, or of the visits to a URL."""
         store, pages = self._job.store, self._job.directory / PAGES
         row = store.get(Family.PAYLOADS, b32decode(digest.removeprefix("sha1:")))
         aside = None if row is None else store.get(Family.ASIDES, row[:SEQUENCE])

@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Protocol
 from msgspec import Struct
 
 if TYPE_CHECKING:
-    from crawler.engine.page_handler import HandedPage  # a process with code of the user loads no engine
+    from crawler.engine.page_handler import HandedPage  # processes with user code do not load the engine
 
 SITEMAP = "sitemap"  # the kind of a link from a sitemap
 
 
 class Link(Struct, frozen=True):
-    """A link that the crawl may follow: to a canonical ``url``, on the ``page`` with that URL. ``text`` is the text of
-    the link's element and ``rel`` its attribute; ``kind`` is the name of the element, or ``header``, ``redirect``,
-    ``sitemap``, or ``own`` for a link that user code adds. ``depth`` is the URL's depth, in links from a seed.
-    ``page_score`` is the score of the page from ``score_page``."""
+    """A link that the crawl may follow: ``url`` is its canonical target, and ``page`` the URL of the page that contains
+    it. ``text`` is the text of the link's element and ``rel`` its attribute; ``kind`` is the name of the element, or
+    ``header``, ``redirect``, ``sitemap``, or ``own`` for a link that user code adds. ``depth`` is the URL's depth, in
+    links from a seed. ``page_score`` is the score of the page from ``score_page``."""
 
     url: str
     page: str

@@ -33,12 +33,12 @@ class Membership(Struct, frozen=True):
     """The calls of a run to the component that assigns partitions.
 
     ``may_request()``: True if this process certainly owns the partition now, so a request may start. It is called for
-    each lease and each request, so it must be fast. The caller that supplies it calls ``Run.wake`` when it returns True
+    each lease and each request, so it must be fast. Its implementation calls ``Run.wake`` when it would return True
     again. ``is_sent()``: True if everything that belongs to other partitions is durable there. ``allowance()``: how
     many pages the partition may fetch in total, as its share of the crawl's limit; None means no limit.
     ``is_elsewhere(address)``: True if a URL belongs to another partition; ``ask_robots(address)`` has that partition
     fetch a robots.txt. ``has_seeds``: True if the run gets the seeds of the crawl. ``lag()``: the number of messages
-    that wait for other partitions, and for how many seconds some have waited without progress."""
+    that wait to be delivered to other partitions, and the seconds for which some have made no progress."""
 
     may_request: Callable[[], bool]
     is_sent: Callable[[], bool]
@@ -50,8 +50,8 @@ class Membership(Struct, frozen=True):
 
 
 class FencedNetwork(Through):
-    """A network that sends requests of a run only after the gap since earlier requests, and, for a partition, only
-    while this process owns it."""
+    """A network that sends a request of a run only after the gap since earlier requests and, if the run is a partition,
+    only while this process owns the partition."""
 
     def __init__(
         self,

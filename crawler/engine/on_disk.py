@@ -1,8 +1,8 @@
 """Keeps a large page that waits for its text extraction in a file, so that it takes no memory from the pages of other
 hosts.
 
-The file has no name, so it disappears with the page however the crawl ends. It is mapped, so the system can reclaim the
-memory of the parts that were read.
+The file has no name, so the system deletes it however the crawl ends. The file is mapped into memory, so the system can
+reclaim the memory of parts that were read.
 """
 
 from __future__ import annotations

@@ -42,10 +42,10 @@ from crawler.web.fetch.fence import FencedOffError, wait_to_send
 log = logging.getLogger("crawler")
 
 PATIENCE = 60.0  # seconds that a failure waits for others: by then most requests have timed out
-BRIEF = 5.0  # seconds, less than the shortest back-off; the wait of failures that are no evidence on their own
+BRIEF = 5.0  # seconds that a failure waits if it is not evidence on its own; less than the shortest back-off
 LOOK = 0.25  # seconds between two checks of waiting failures
 PROBE_FIRST, PROBE_MOST = 1.0, 30.0  # seconds between two probes; doubled after each
-PROBED = 16  # hosts that are probed in turn
+PROBED = 16  # number of hosts that are probed in turn
 _RESPONSES = (FailureKind.MALFORMED, FailureKind.ENCODING, FailureKind.TOO_LARGE, FailureKind.INTERNAL)
 
 
@@ -84,13 +84,13 @@ class OutageDetector:
         self.known_at: float | None = None  # when the present outage was noticed; None if there is none
         self.since = 0.0  # when the outage started
         self.reason = ""
-        self.past = 0, 0.0  # the number of outages, and the seconds of past ones
+        self.past = 0, 0.0  # the number of past outages, and their total seconds
         self.runs: dict[RunOutage, None] = {}
         self.waiting: list[_Waiting] = []
         self._between = 0.0 if rate is None else 1 / rate
         self._changed = asyncio.Event()  # set when a failure starts to wait
         self._answered = asyncio.Event()  # set when an answer has settled all doubtful failures
-        self._trial: Lease | bool = False  # the lease handed out during an outage; True: the next one may be
+        self._trial: Lease | bool = False  # the lease handed out during an outage; True: one may be handed out now
 
     @property
     def holds(self) -> bool:
@@ -114,7 +114,7 @@ class OutageDetector:
             self._answered.set()
 
     async def is_ours(self, waiting: _Waiting) -> bool:
-        """Return whether a failure was the network's, as soon as that is decided."""
+        """Wait until a failure is attributed, and return whether the network caused it."""
         self.waiting.append(waiting)
         self.surroundings.doubt(True)
         self._changed.set()
@@ -126,7 +126,7 @@ class OutageDetector:
                 self.waiting.remove(waiting)  # the wait was cancelled
 
     def down(self, now: float) -> float:
-        """Return for how many seconds no host has been known to answer; 0 if one does."""
+        """Return the seconds for which no host is known to have answered; 0 if there is no outage."""
         return 0.0 if self.known_at is None else max(0.001, now - self.known_at)
 
     async def watch(self) -> None:
@@ -145,7 +145,7 @@ class OutageDetector:
                     await asyncio.wait_for(self._changed.wait(), LOOK)
 
     def _over(self, now: float) -> float | None:
-        """Return the time up to which failures have waited long enough; None if there are none."""
+        """Return the time up to which failures have waited long enough; None if no failure has."""
         if self._is_idle(now):
             return now
         counting = [each.at for each in self.waiting if each.counts]
@@ -160,8 +160,8 @@ class OutageDetector:
         return all((at := frontier.next_ready()) is None or at > now + BRIEF for frontier in frontiers)
 
     def settle(self, until: float | None = None, *, ours: bool = False, of: RunOutage | None = None) -> None:
-        """Attribute the failures up to ``until``, or all, to the network (``ours``) or to their hosts. ``of``: only
-        those of one run."""
+        """Attribute the failures up to ``until``, or all, to the network (``ours``) or to their hosts. ``of``:
+        attribute only the failures of this run."""
         for each in [each for each in self.waiting if of in (None, each.run) and (until is None or each.at <= until)]:
             if not each.ours.done():
                 each.ours.set_result(ours)
@@ -282,7 +282,7 @@ class RunOutage:
 
     async def _is_ours(self, lease: Lease, href: str, failure: Failure, now: float) -> bool:
         host, detector = lease.host, self.detector
-        # A host whose last failure was its own is no evidence, nor is one that has never answered.
+        # A host that caused its own last failure is not evidence, nor is one that has never answered.
         witness = host.failures.in_a_row == 0 and host.tally.fetched > 0
         counts = detector.judge.failed(host.name, Failed(now, href, failure.address, witness, failure.local))
         if detector.paused:
@@ -299,8 +299,8 @@ class RunOutage:
         )
 
     def _can_tell(self, host: Host, counts: bool, failure: Failure) -> bool:
-        """Return whether a failure may turn out to be the network's. A host that keeps failing is no evidence: its
-        failure waits only if one that counts is waiting."""
+        """Return whether the network may have caused a failure. A host that keeps failing is not evidence: its failure
+        waits only while a failure that is evidence waits too."""
         detector = self.detector
         if self._closed or failure.local:
             return not self._closed
@@ -331,7 +331,7 @@ class RunOutage:
 
     @property
     def urls_in_doubt(self) -> int:
-        """The number of visits of URLs that wait for their failure to be attributed: they do not become pages."""
+        """The number of URL visits that wait for their failure to be attributed. These visits do not become pages."""
         return sum(each.of_url and each.run is self for each in self.detector.waiting)
 
     @property
@@ -341,7 +341,7 @@ class RunOutage:
         if detector.known_at is None:
             return None
         since = datetime.fromtimestamp(detector.since, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
-        return f"no host answers since {since} ({detector.reason})"
+        return f"no host has answered since {since} ({detector.reason})"
 
     def figures(self, now: float) -> dict[str, Any]:
         """Return the outage statistics of this run."""

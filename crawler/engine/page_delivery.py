@@ -86,7 +86,7 @@ class ChangeCheck:
         self._context = context
 
     async def check(self, lease: Lease, draft: Draft) -> None:
-        """Add the code's decision to the page, if an earlier visit allows one. Raises Withdrawn."""
+        """Add the code's decision to the page, if there is an earlier visit to compare with. Raises Withdrawn."""
         job, record, answer = self._job, draft.record, draft.answer
         if record.outcome is not Outcome.FETCHED or not draft.is_page or not record.entry.revisit or answer is None:
             return

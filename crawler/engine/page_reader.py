@@ -1,5 +1,6 @@
-"""Parses the bodies of pages. The URL is noted before this process parses a body, so that after a crash the page that
-caused it is known. Such a page is parsed in another process, and so is a page that needs a tree and may be expensive.
+"""Parses the bodies of pages. Before this process parses a body, it notes the URL, so that the page that caused a crash
+is known afterwards. Such a page is then parsed in another process, and so is a page that needs a tree and may be
+expensive.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ class PageReader:
 
     @property
     def parsed(self) -> dict[str, int]:
-        """The number of pages by the way they were parsed: by their tokens, or otherwise, by the reason."""
+        """The number of pages that were parsed from their tokens, and of those that were not, by reason."""
         return {way: self._parsed[way] for way in (TOKENS, *Undecided)}
 
     def links_here(self, lease: Lease, body: bytes, charset: str | None) -> PageLinks | Unreadable | None:
@@ -60,8 +61,8 @@ class PageReader:
         return self._reading.died(found) if isinstance(found, Failed) else found
 
     async def form(self, lease: Lease, body: bytes, charset: str | None) -> SitemapForm | SitemapRead | Unreadable:
-        """Return the form of the body. A body that may kill this process is read in another, as a whole if it looks
-        like a sitemap."""
+        """Return the form of the body. A body that may kill this process is parsed in another process, which reads all
+        of it if it looks like a sitemap."""
         if not _is_suspect(lease):
             return self.read(lease, form_of, body)
         found = await self._parser.read_sitemap_isolated(lease.host.name, body, charset, self._settings)

@@ -12,12 +12,12 @@ from collections.abc import Callable
 
 from asyncio_throttle.throttler import Throttler
 
-BURST = 0.1  # seconds for which unused turns are kept; one request at least
+BURST = 0.1  # seconds for which unused turns are kept; at least one turn is kept
 
 
 class LentRate:
     """A share of a limit that changes and expires: after its expiry no turns are given until it is renewed. However the
-    shares of several processes change, their total number of requests exceeds the sum of the shares at most by one
+    shares of several processes change, their total number of requests exceeds the sum of the shares by at most one
     request, or a tenth of a second's requests, for each process."""
 
     def __init__(self) -> None:
@@ -72,7 +72,7 @@ class Rate:
         self.turns = 0  # turns given
 
     def change(self, rate: float | None) -> None:
-        """Set another limit. A task that waits in the throttler still gets its turn by the old one."""
+        """Set another limit. A task that already waits in the throttler still gets its turn under the old limit."""
         self._rate = rate
         self._throttler = None if rate is None else _throttler(rate)
 

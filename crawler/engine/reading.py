@@ -1,4 +1,4 @@
-"""Guards the parsers of foreign bytes. This is the only place in which an exception becomes a value.
+"""Guards the parsers of foreign bytes. Only here does an exception become a value.
 
     read     a parser of a body or a header: bytes or text in, values out
     Guarded  an exchange with a server, up to the decoded body
@@ -46,7 +46,7 @@ class Unreadable(Struct, frozen=True):
         return f"{FailureClass.INTERNAL.word}: {self.message}"
 
     def failure(self, seconds: float) -> Failure:
-        """Return the same as the result of an exchange that took ``seconds``."""
+        """Return the exception as the result of an exchange that took ``seconds``."""
         return Failure(FailureKind.INTERNAL, self.message, seconds)
 
 
@@ -57,7 +57,7 @@ class Reading:
         self, held: Callable[[str, float], None] | None = None, clock: Callable[[], float] = time.perf_counter
     ) -> None:
         """``held`` is called with the name of each parser that blocked the event loop for ``STALL`` or longer, and the
-        seconds by ``clock``."""
+        seconds that it took by ``clock``."""
         self._told: set[str] = set()
         self._held = held
         self._clock = clock

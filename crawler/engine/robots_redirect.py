@@ -1,8 +1,9 @@
 """Follows a robots.txt that redirects to another host, as from http://a.test/ to https://www.a.test/.
 
-The next request goes to that other host, so it takes a lease on it like any other request and respects its gap and its
-holds. If the target is the other host's own robots.txt and already stored, no request is made. The redirecting host
-keeps its lease, so only a few may wait, each no longer than a gap and a request. The others come back later.
+The next request goes to that other host, so it leases that host like any other request, and respects the host's gap and
+holds. If the target is the other host's own robots.txt and already stored, no request is made. A redirecting host keeps
+its lease while it waits, so only a few hosts may wait, each no longer than a gap and a request. The others come back
+later.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from crawler.web.fetch import Failure, FailureKind, Followed, NotNow, Response, 
 from crawler.web.fetch.robots_answers import TTL, RobotsCache, encode_robots
 from crawler.web.fetch.robots_fetch import followed
 
-LICENSES_MOST = 32  # of other hosts that are kept in memory
+LICENSES_MOST = 32  # maximum number of other hosts' licenses kept in memory
 
 
 class RobotsRedirect:
@@ -45,7 +46,7 @@ class RobotsRedirect:
         # Raw answers, for the web archive.
         self.keep = StoreChoice(MAX_BYTES) if "warc" in settings.output.keep else None
         self._context = context
-        self._licenses: dict[str, tuple[float, Followed]] = {}  # of other hosts, by URL, with the time of the answer
+        self._licenses: dict[str, tuple[float, Followed]] = {}  # by URL: time of the answer, and a license
         self._leads: dict[str, str] = {}  # redirecting host -> target host that it waits for
 
     async def follow(self, host: Host, address: str) -> Followed | NotNow:
@@ -78,7 +79,7 @@ class RobotsRedirect:
             del self._leads[host.name]
 
     async def follow_terms(self, host: Host, address: str) -> Followed | NotNow:
-        """Fetch a license from another host, or use the answer to the request of a host that names the same."""
+        """Fetch a license from another host, or reuse a recent answer if another host has named the same license."""
         now = self._context.clock()
         if address in self._licenses and now - self._licenses[address][0] < TTL:
             return self._licenses[address][1]

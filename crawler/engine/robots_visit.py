@@ -37,7 +37,7 @@ from crawler.web.fetch.robots_answers import NoRobots, Robots, RobotsCache, Robo
 from crawler.web.fetch.robots_fetch import locate
 
 REFUSED_FOR = 60.0  # seconds; the lifetime of a looked-up address
-LICENSES_MOST = 16  # licenses that pages of a host name and that are read
+LICENSES_MOST = 16  # maximum number of licenses named by pages of one host that are read
 
 log = logging.getLogger("crawler")
 
@@ -54,13 +54,13 @@ class RobotsVisits:
         self._settings = settings
         self._sites = Sites(settings) or None
         self._context = context
-        self._named: dict[str, str] = {}  # by host: the URL of a license that a page named, to be asked for next
+        self._named: dict[str, str] = {}  # by host: the URL of a license that a page named, to be requested next
         self._cache = RobotsCache(job.store, settings.fetch.user_agent, self._parse)
         self._redirect = RobotsRedirect(job, self._cache, self.borrowing, settings, context)
         self._archive = Archive(job.store, settings.output.store_max_size) if self._redirect.keep is not None else None
 
     def change(self, settings: Settings) -> None:
-        """Apply changed waits, and changes to which hosts' robots.txt is ignored."""
+        """Apply changed waits and a changed choice of the hosts whose robots.txt is ignored."""
         self._settings = settings
         self._sites = Sites(settings) or None
         self._redirect.settings = settings
@@ -89,14 +89,14 @@ class RobotsVisits:
         return RobotsRefusal(refusal.error, lasting=False) if isinstance(refusal, Unreadable) else refusal
 
     def stated(self, name: str, href: str) -> tuple[Stated, str | None] | None:
-        """Return the statements of the host's robots.txt, which must be at hand, about uses of a URL, and the URL of
-        its terms; None if it has no such lines."""
+        """Return what the host's robots.txt states about uses of a URL, and the URL of its terms; None if it has no
+        such lines. The robots.txt must be at hand."""
         robots = None if self.ignores(name) else self._cache.get(name)
         return None if robots is None else robots.stated(href)
 
     async def licensed(self, lease: Lease, draft: Draft, written: str, base: str) -> Stated:
-        """Return what a license that a page names states of it. Raises TryAgain if the license must be fetched
-        first."""
+        """Return what the license that a page names states about that page. Raises TryAgain if the license must be
+        fetched first."""
         name, entry = lease.host.name, draft.record.entry
         address, robots = self._locate(written, base), self._cache.get(name)
         if address is None or robots is None or not self._settings.purpose.uses or self.ignores(name):
@@ -113,8 +113,8 @@ class RobotsVisits:
         raise TryAgain(Retry(entry, 0.0, draft.request))
 
     def terms_due(self, name: str, href: str) -> tuple[str, str] | None:
-        """Return the file with terms that is asked for before pages of the host are, and its URL; None if they are
-        known. ``href``: a URL of the host, whose robots.txt must be at hand."""
+        """Return the file with terms that must be requested before pages of the host, and its URL; None if the terms
+        are known. ``href``: a URL of the host, whose robots.txt must be at hand."""
         if not self._settings.purpose.uses or self.ignores(name) or (robots := self._cache.get(name)) is None:
             return None
         named = self._named.get(name)
@@ -139,7 +139,7 @@ class RobotsVisits:
         return None if isinstance(target, Unreadable) else target
 
     def at_hand(self, name: str) -> bool:
-        """Return whether ``refusal`` is fast, because the rules of the host are parsed, or short."""
+        """Return whether ``refusal`` is fast, because the rules of the host are already parsed or are short."""
         return self.ignores(name) or self._cache.at_hand(name)
 
     async def prepare(self, name: str) -> None:
@@ -215,7 +215,7 @@ class RobotsVisits:
         return charged
 
     def _terms(self, lease: Lease, kind: str, href: str, result: RobotsResult, kept: Kept, now: float) -> None:
-        """End the lease with what a file with terms says, or with the time of the next try."""
+        """End the lease with the contents of a file with terms, or with the time of the next try."""
         name, answer, failure = lease.host.name, result.answer, request_outcome(result.answer).failure
         request, rules = self._charged(result, failure, now), Rules()
         wait = self._wait(lease, result, failure, now)
@@ -226,7 +226,7 @@ class RobotsVisits:
             read = self._context.reading.read(read_terms, kind, answer.body or b"", href)
             rules, why = ([], read.message) if isinstance(read, Unreadable) else read
             if why is not None:
-                log.warning("%s: its %s is not read: %s", name, kind, why)
+                log.warning("%s: cannot read its %s: %s", name, kind, why)
         robots, stored = self._cache.with_terms(name, {kind: rules})
         until = robots.asked_at + self._cache.ttl(robots)
         self._job.robots_known(lease, RobotsAnswer(stored, until, robots.crawl_delay, request, kept=kept), now)
@@ -275,11 +275,11 @@ class RobotsVisits:
         return max(wait, cut_retry_after(after, settings.politeness))
 
     def _say_when(self, lease: Lease, answer: Response | Failure, now: float) -> None:
-        """Log when robots.txt is requested again: its host may be held for longer than its wait."""
+        """Log when robots.txt will be requested again: the host may be held for longer than this wait."""
         host, failed = lease.host, isinstance(answer, Failure)
         if host.politeness.robots_tries == 1 and not (failed and self._line.seeds.covers(lease)):
             why = answer.error if isinstance(answer, Failure) else str(answer.status)
-            log.warning("%s: robots.txt again in %.0f s: %s", host.name, host.politeness.next_time - now, why)
+            log.warning("%s: robots.txt is retried in %.0f s: %s", host.name, host.politeness.next_time - now, why)
 
     def _retry_after(self, answer: Response | Failure, now: float) -> float | None:
         if isinstance(answer, Failure):

@@ -104,8 +104,8 @@ class Run:
     # -- calls of the worker, in this order --------------------------------------------------------------------
 
     def begin(self, group: asyncio.TaskGroup, wake: Callable[[bool], None]) -> None:
-        """Start the background tasks. ``wake`` is called when something has changed in this run; True: visits that wait
-        for the rate limit must check whether to continue."""
+        """Start the background tasks. ``wake`` is called when something has changed in this run, with True if visits
+        that wait for the rate limit must check whether to continue."""
         job, self._wake = self.job, wake
         self._line.join()
         beside = [
@@ -131,7 +131,7 @@ class Run:
         if life.is_over:
             return True
         if life.reason is None:
-            # The pages of a crawl of partitions are counted elsewhere.
+            # In a partitioned crawl, pages are counted elsewhere.
             limit = life.limit_reached(now, self.job.counters.pages_fetched if self._member is None else 0)
             if limit is Stop.MAX_TIME:
                 self.stop(limit)
@@ -268,7 +268,7 @@ class Run:
 
     @property
     def paused(self) -> Pause | None:
-        """Why the run hands out no URLs although it is not over; None if it does."""
+        """Why the run hands out no URLs although it is not over; None if it hands out URLs."""
         if self.job.blocked is not None:
             return Pause(PausedBy.DISK, self.job.blocked)
         if self.life.held:
@@ -389,7 +389,7 @@ class Run:
         self._context.wake()
 
     def _returns(self) -> list[Coroutine[Any, Any, None]]:
-        """Return the coroutines that requeue URLs that a rule or a limit left out and that this run admits."""
+        """Return the coroutines that requeue URLs that a rule or a limit left out and that this run now admits."""
         job = self.job
         return [return_beside(job.sync, job.room, self._return)] if job.left_out.left else []
 

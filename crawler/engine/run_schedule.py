@@ -65,12 +65,12 @@ class RunSchedule(Generic[Who]):
         self._touched[who] = None
 
     def touch(self, who: Who) -> None:
-        """Check the run: something in it has changed."""
+        """Have the run checked, because something in it has changed."""
         if who in self._here:
             self._touched[who] = None
 
     def touch_all(self) -> None:
-        """Check all runs: something may have changed in any of them."""
+        """Have all runs checked, because something may have changed in any of them."""
         self._touched = dict.fromkeys(self._here)
 
     def due(self, now: float) -> list[Who]:

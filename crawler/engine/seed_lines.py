@@ -27,7 +27,7 @@ UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 _SHOWN = 80  # characters shown of a line that is too long
 _PIECE = 64 * 1024  # bytes that are read or passed on at a time
 _MAGIC_LENGTH = 6
-_XZ_MEMORY = 128 * 1024 * 1024  # bytes: `xz -9` needs 65 MiB
+_XZ_MEMORY = 128 * 1024 * 1024  # memory limit in bytes: `xz -9` needs 65 MiB
 _ZSTD_WINDOW = 27  # log2 of bytes: the limit of `zstd -d` without a flag, and the window of `zstd --ultra -22`
 
 

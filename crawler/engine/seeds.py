@@ -1,8 +1,8 @@
 """Reads seeds: one URL per line, from a file, from standard input or from any other source that can be read only once.
 
-``#`` comments and empty lines are skipped. A line over 64 KiB, or one that is not UTF-8, is replaced by a text that
-states the error and is not a valid URL either. A line without a scheme gets one (``completed`` of ``urls``), which is
-logged once for each list. A list may be compressed (``seed_lines``).
+``#`` comments and empty lines are skipped. A line over 64 KiB, or one that is not UTF-8, is replaced by an error text,
+which is not a valid URL. A line without a scheme gets one (``completed`` of ``urls``), which is logged once for each
+list. A list may be compressed (``seed_lines``).
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class SeedsError(UserFault):
 
 
 class Schemes:
-    """Adds missing schemes to the URLs of the list called ``where``, and logs the first one."""
+    """Adds missing schemes to the URLs of the list called ``where``, and logs the first URL that lacked one."""
 
     def __init__(self, where: str) -> None:
         self._where = where
@@ -86,7 +86,7 @@ def _check_text(head: bytes, path: Path, coding: str | None) -> None:
     if coding is not None and coding_of(head) is not None:
         raise SeedsError(f"seeds file {path} is compressed twice; decompress it once")
     if b"\0" in head and not head.startswith(UTF_16):
-        what = "not a text file" if coding is None else f"{coding} data, but not of text"
+        what = "not a text file" if coding is None else f"{coding} data that is not text"
         raise SeedsError(f"seeds file {path} is {what}; it must hold one URL per line, in UTF-8")
 
 
@@ -141,8 +141,8 @@ async def stream_batches(source: Path | int, most: int = BATCH) -> AsyncIterator
     def read() -> None:
         try:
             # Open it here: opening a named pipe blocks until its writer opens it. Standard input gets a reader of its
-            # own: when the interpreter exits, it waits for the lock of sys.stdin, which a blocked read in this thread
-            # would hold.
+            # own: at exit, the interpreter waits for the lock of sys.stdin, which a blocked read in this thread would
+            # hold.
             with open(source, "rb", closefd=isinstance(source, Path)) as stream:
                 for url in urls_of(stream):
                     room.acquire()
@@ -186,7 +186,7 @@ class AwaitedSeeds:
         self._held: list[list[str]] = []
 
     async def __aenter__(self) -> AwaitedSeeds:
-        """Raises SeedsError if the streams end, or have too many invalid lines, before the first such URL."""
+        """Raises SeedsError if the streams end, or have too many invalid lines, before the first http or https URL."""
         passed = 0
         reason = ""
         async for batch in self._batches:

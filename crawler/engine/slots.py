@@ -53,7 +53,7 @@ class Slots:
         self.number = number
         self._in_doubt = 0
         self._waiting = 0  # visits that have lent their slots
-        self._begun: dict[Wait, float] = {}  # visits that have not yet lent theirs, with the start times of their waits
+        self._begun: dict[Wait, float] = {}  # start times of waits that have not yet lent a slot
         self._looks = False  # True while a timer is running
 
     @property
@@ -110,7 +110,8 @@ class Slots:
         asyncio.get_running_loop().call_later(seconds, self._look)
 
     def _look(self) -> None:
-        """Lend the slots of visits that have waited long enough. One timer serves all: most waits are over by then."""
+        """Lend the slots of visits that have waited long enough. One timer serves all visits, because most waits are
+        over before it fires."""
         now = asyncio.get_running_loop().time()
         for wait, begun in list(self._begun.items()):
             if begun + LEND_AFTER > now:

@@ -44,7 +44,7 @@ PRECONDITION_FAILED = 412
 UNASKED = "not modified, by an answer to a request without a condition"
 _TELLING = frozenset(("x-robots-tag", "link", "refresh", "content-usage", "tdm-reservation", POLICY)) | WALL_HEADERS
 HEADER_MOST = 1_000  # maximum characters of a header in a record
-_STEP = 256 * 1024  # bytes whose digest takes a millisecond
+_STEP = 256 * 1024  # number of bytes whose digest takes a millisecond
 
 Resolve = Callable[[str, PageLinks], str | None]
 
@@ -183,7 +183,7 @@ class Understanding:
         self.links = self.headings.links
         self.describer = Describer(settings.output)
         self._purpose = settings.purpose
-        self.by_text = settings.recrawl.compare == "text"  # the text of a page decides whether it has changed
+        self.by_text = settings.recrawl.compare == "text"  # True if the text of a page decides whether it has changed
         # Selects the answers that are kept as received, if any.
         self.keep = None if WHOLE.isdisjoint(settings.output.keep) else StoreChoice.of(settings.output)
 

@@ -1,4 +1,4 @@
-"""User code in a run, as the engine sees it. All outcomes of the code are values: nothing here raises for it."""
+"""User code in a run, as the engine sees it. Every outcome of the code is a value: its errors are not raised here."""
 
 from __future__ import annotations
 

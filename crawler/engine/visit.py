@@ -98,7 +98,7 @@ MOVES_WITHIN = 10  # seconds; a refresh of a seed after at most this time means 
 NO_URLS = "robots.txt or an index calls this a sitemap, but it lists no URL"
 LARGE = 512 * 1024  # bytes; a larger page is kept in a file while it waits for its text
 LONG = 256 * 1024  # bytes; a larger page lends its slot while its pieces wait for their turns
-USUAL_PARTS = 2  # parts of a page's links that have precedence over sitemaps and larger pages
+USUAL_PARTS = 2  # number of parts of a page's links that go before sitemaps and larger pages
 LED_ON = frozenset((Outcome.FETCHED, Outcome.REDIRECT, Outcome.SOFT404))  # outcomes of a seed that has not failed
 LISTED_A_STEP = 250  # URLs of a sitemap that are judged and admitted at once, in a hundredth of a second
 
@@ -193,7 +193,7 @@ class Visitor:
         """Check robots.txt if ``refuse`` could not, because the rules of the host were not at hand."""
         if entry.href not in self._unruled:
             return False
-        while not self._robots.at_hand(lease.host.name):  # they may be dropped again while there is no room
+        while not self._robots.at_hand(lease.host.name):  # the rules may be dropped while there is no room
             await self._robots.prepare(lease.host.name)
             await self._job.room()
         return self._refuse_by_robots(lease, entry)
@@ -369,7 +369,7 @@ class Visitor:
     async def _read(
         self, lease: Lease, draft: Draft, read_by_crawl: Callable[[str | None], bool], *, declared: bool
     ) -> None:
-        """Parse the answer, and add its contents to the draft. ``declared``: it should list URLs."""
+        """Parse the answer, and add its contents to the draft. ``declared``: True if the answer should list URLs."""
         record, body, response = draft.record, draft.body, draft.response
         entry, content_type = record.entry, record.content_type
         if draft.heading.license is not None:
@@ -379,7 +379,7 @@ class Visitor:
             digest = await self._aside(payload_digest(response.body))
             record.profile = record.profile._replace(payload_digest=digest)
         if declared and record.outcome is Outcome.FETCHED and record.status != NOT_MODIFIED and record.error is None:
-            record.error = NO_URLS  # until some are found
+            record.error = NO_URLS  # replaced when URLs are found
         challenge = draft.heading.challenge
         if challenge is None and entry.is_leaf and body is not None:
             challenge = challenge_by_markup(body, body.count(b"<a "))
@@ -425,7 +425,8 @@ class Visitor:
         markdown: bool = False,
         added: Callable[[Draft, PageLinks], PageLinks] | None = None,
     ) -> PageFacts | Unreadable:
-        """Return the facts of a page, or of its rendered document, whose links ``added`` completes."""
+        """Return the facts of a page, or of its rendered document. ``added`` adds further links to those of the
+        body."""
         links = None if markdown else self._reader.links_here(lease, body, draft.charset)
         if links is None:
             kind = Kind.MARKDOWN if markdown else Kind.TREE
@@ -577,8 +578,8 @@ class Visitor:
         return entry.sitemap or self._robots.declares(entry.href)
 
     def _is_sitemap(self, entry: Entry, form: SitemapForm) -> bool:
-        """Return whether a body of this form is a sitemap. A feed or a plain text is one only if it is named or listed
-        as one, because many documents look like them."""
+        """Return whether a body of this form is a sitemap. A feed or plain text counts as one only if it is named or
+        listed as a sitemap, because many other documents look the same."""
         match form:
             case SitemapForm.LISTING:
                 return True
@@ -590,7 +591,7 @@ class Visitor:
                 return False
 
     async def _sitemap(self, lease: Lease, draft: Draft, body: bytes) -> bool:
-        """Read the body if it is a sitemap, or unreadable. Returns whether it is one of these."""
+        """Process the body if it is a sitemap or cannot be read. Returns False if it is neither."""
         entry, charset = draft.record.entry, draft.charset
         read = await self._reader.form(lease, body, charset)
         if not self._robots.at_hand(lease.host.name):
@@ -692,8 +693,8 @@ class Visitor:
 
     def _chain(self, draft: Draft, target: Canonical) -> str | None:
         """For a redirect, add the chain of redirects if the crawl keeps cookies, and the target itself if it is another
-        try of a URL in that chain. Returns a note for the record. Raises TryAgain if it leads to itself with other
-        cookies."""
+        try of a URL in that chain. Returns a note for the record. Raises TryAgain if the URL redirects to itself with
+        other cookies."""
         entry, response = draft.record.entry, draft.response
         assert response is not None  # only answers redirect
         if response.cookies is None:
@@ -748,8 +749,9 @@ class Visitor:
         return False
 
     async def _finish_with_text(self, lease: Lease, draft: Draft, *, in_memory: bool = False) -> None:
-        """Finish a page when its text is extracted. Its body has no other users then. A large one is in a file until
-        then, and one at a time is loaded back into memory, if other outputs need it. ``in_memory``: it stays in memory.
+        """Finish a page when its text is extracted. By then, nothing else needs its body. A large body is in a file
+        until then, and only one at a time is loaded back into memory, if other outputs need it. ``in_memory``: the body
+        stays in memory.
         """
         assert self._keepers is not None
         with self._keepers.wait(lease.host.name), self._context.slots.wait():
@@ -775,7 +777,7 @@ class Visitor:
         return kept
 
     async def _find_address(self, lease: Lease) -> None:
-        """Find the address of the host, for politeness by address. No page is requested."""
+        """Look up the address of the host, for politeness by address. No page is requested."""
         frontier = self._job.frontier
         address = await self._context.fetcher.resolve(frontier.peek(lease.host).href)
         await self._job.room()

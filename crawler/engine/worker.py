@@ -93,7 +93,7 @@ class Worker:
 
     @property
     def unanswered(self) -> float:
-        """The number of seconds for which no host has been known to answer; 0 if one does."""
+        """The seconds for which no host is known to have answered; 0 if there is no outage."""
         return self.context.line.down(self.context.clock())
 
     async def drive(self, *runs: Run) -> None:
@@ -128,7 +128,7 @@ class Worker:
             await over.wait()
 
     async def remove(self, run: Run) -> None:
-        """Stop a run in order: it hands out no more URLs, and requests in flight get a few seconds. Afterwards its job
+        """Stop a run cleanly: it hands out no more URLs, and requests in flight get a few seconds. Afterwards its job
         can be checkpointed and closed."""
         run.stop()
         await self.until_over(run)
@@ -179,15 +179,15 @@ class Worker:
         self._wake.set()
 
     def _touch(self, run: Run, interrupt: bool) -> None:
-        """Check the run: something in it has changed. ``interrupt``: visits that wait for the rate limit must check
-        whether to continue."""
+        """Have the run checked, because something in it has changed. ``interrupt``: visits that wait for the rate limit
+        must check whether to continue."""
         self._rota.touch(run)
         self._wake.set()
         if interrupt:
             self._interrupted.set()
 
     def _touch_all(self) -> None:
-        """Check all runs: something may have changed in any of them."""
+        """Have all runs checked, because something may have changed in any of them."""
         self._rota.touch_all()
         self._wake.set()
 

@@ -42,7 +42,7 @@ class AdHocLeases:
     def pause(self, host: Host, now: float) -> float:
         """End one request of a lease when another follows within it.
 
-        Returns the time at which to ask for it (``again``).
+        Returns the time at which to ask for the next one with ``again``.
         """
         self._gate.ended(host, now)
         return self._gate.again(host, now)

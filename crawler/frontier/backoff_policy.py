@@ -111,7 +111,8 @@ def _throttled(
 
 
 def _blocked(host: Host, taken_at: float, now: float, settings: PolitenessSettings) -> Hold:
-    """Handle a challenge or denial: slow down further, but do not retire the host, as other pages of it may be open."""
+    """Handle a challenge or denial: slow down further, but do not retire the host, because its other pages may be
+    open."""
     failures = host.failures._replace(in_a_row=0, snoozes=0, last=None)
     hold, _ = hold_after_throttle(None, failures.backoff, settings, host.name)
     if taken_at >= failures.throttled_at:
@@ -123,7 +124,7 @@ def _blocked(host: Host, taken_at: float, now: float, settings: PolitenessSettin
 def unanswered(
     host: Host, failure: FailureClass, taken_at: float, now: float, settings: PolitenessSettings
 ) -> Hold | None:
-    """Record that the host did not respond; returns the same as ``note``."""
+    """Record that the host did not respond. Returns the hold, as ``note`` does."""
     failures = host.failures._replace(last=failure, server_errors=0)
     # A request that was in flight when the last one failed belongs to the same event.
     if taken_at < failures.failed_at:

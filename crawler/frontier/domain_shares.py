@@ -11,7 +11,7 @@ Hosts are checked only when they reach the front. If a host's domain had a turn 
 *parked* with others of its domain, and a mark of the domain joins the line in their place. A turn therefore costs O(log
 hosts), and a domain with one waiting host needs no storage.
 
-The last turns of ``DOMAINS_MOST`` domains are in memory. A forgotten domain had less than one turn in that many, and
+The last turns of ``DOMAINS_MOST`` domains are in memory. A forgotten domain had fewer than one in that many turns, and
 needs no limit.
 """
 
@@ -31,9 +31,9 @@ _RANK = _TIME.size
 _NAME_AT = 17  # offset of the name in a ticket: rank, ready time, place, name
 _MARK = b"\0" * (_NAME_AT - _RANK + 1)  # follows the rank in a domain's mark; no name starts with NUL
 _DOMAIN_AT = _RANK + len(_MARK)
-_STEP = 1e-6  # seconds; no two turns have the same time
+_STEP = 1e-6  # minimum seconds between two turns, so that no two have the same time
 
-Stale = Callable[[bytes], bool]  # True if a ticket is obsolete; asked once, then the ticket is removed
+Stale = Callable[[bytes], bool]  # returns True if a ticket is obsolete; called once, because the ticket is then removed
 
 
 class TicketHeap:
@@ -65,8 +65,8 @@ class DomainTurns:
     def __init__(self, most: int = DOMAINS_MOST) -> None:
         """Keep the last turns of at most ``most`` domains, and of at least half as many."""
         self._half = most // 2
-        self._late: dict[bytes, bytes] = {}  # the latest turns
-        self._earlier: dict[bytes, bytes] = {}  # the turns before those
+        self._late: dict[bytes, bytes] = {}  # the latest turns by domain
+        self._earlier: dict[bytes, bytes] = {}  # the turns before the latest ones
         self._latest = 0.0
         self.next = b""  # domain of the host that was last taken off a line
 

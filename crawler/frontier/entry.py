@@ -45,7 +45,7 @@ _FRESH = struct.Struct(">BBQQ")
 _RETRY = struct.Struct(">BQQ")
 FRESH_SLOT_SIZE = _FRESH.size
 _SLOT_SIZES = {RETRY_LANE: _RETRY.size, FRESH_LANE: FRESH_SLOT_SIZE}
-CRASHES_MOST = 3  # highest count of crashes
+CRASHES_MOST = 3  # highest number of crashes that is counted
 _Count = Annotated[int, Meta(ge=0)]
 _UpTo3 = Annotated[int, Meta(ge=0, le=3)]
 _Class = Annotated[int, Meta(ge=0, lt=CLASSES)]

@@ -69,7 +69,7 @@ class FairSemaphore:
         return self._call()
 
     def resize(self, slots: int) -> list[str]:
-        """Change the number of places. Returns the hosts called to new ones."""
+        """Change the number of places. Returns the hosts that are called to the new places."""
         self.slots = slots
         return list(iter(self._call, None))
 

@@ -34,7 +34,7 @@ from crawler.frontier.states import QUEUED, SCHEDULE, UNSCHEDULE, change_queue
 
 # Relative turns of each class if every class always has a ready host and the classes are of similar size.
 SHARES = tuple(2 ** (CLASSES - 1 - each) for each in range(CLASSES))
-MOVED_MAX = 4_096  # delayed hosts that one call of pop may move to the waiting ones: a hundredth of a second
+MOVED_MAX = 4_096  # maximum number of delayed hosts that one call of pop moves to the waiting ones (about 10 ms)
 
 _WEIGHED_FOR = 64  # turns between two counts of the hosts of each class
 # Ready time, rank, place; in a waiting ticket the rank comes first. A non-negative float sorts as its bytes do, and the
@@ -88,8 +88,7 @@ class Schedule:
         self._turns = DomainTurns()
         self._now = 0.0  # delayed hosts that were due before this time are among the waiting ones
         self._next_due = _FOR_EVER  # no delayed host is due before this time
-        # The pass of a class is the sum of its strides, one per turn; the last attribute is that of the class served
-        # last.
+        # The pass of a class is the sum of its strides, one per turn. ``_served`` is the pass of the class served last.
         self._passes = [0.0] * CLASSES
         self._strides = [1.0] * CLASSES
         self._weighed_for = 0
@@ -142,9 +141,9 @@ class Schedule:
     def pop(self, now: float, kinds: Kinds = ALL) -> Due | None:
         """Take the host whose turn it is off its queue; only hosts of these ``kinds`` may have the turn.
 
-        Returns None if no host has its turn at ``now``, or if too many hosts have just become due to sort them all in
-        one call; ``next_ready`` is then not later than ``now``. The host then has no valid ticket, and the caller must
-        change its state.
+        Returns None if no host has its turn at ``now``, or if so many hosts have just become due that one call cannot
+        sort them all; ``next_ready`` is then not later than ``now``. A returned host has no valid ticket, and the
+        caller must change the host's state.
         """
         limit = _TIME.pack(now if now > 0.0 else 0.0) + _LAST
         if self._next_due <= now and not self._move(limit):
@@ -212,7 +211,7 @@ class Schedule:
         return min((first for first in firsts if first is not None), default=None)
 
     def _move(self, limit: bytes) -> bool:
-        """Move hosts that have become due to the waiting ones. Returns False if there are more of them."""
+        """Move hosts whose time has come to the waiting ones. Returns False if there are more such hosts."""
         left, next_due = MOVED_MAX, _FOR_EVER
         for lane in self._lanes.values():
             delayed, waiting = lane.delayed, lane.waiting

@@ -83,13 +83,13 @@ class Frontier:
         self.overrides = Overrides(self._workbench)
         self.ad_hoc = AdHocLeases(self._workbench)
         self.next_number = 0  # the first unused slot number
-        self.queued = 0  # waiting URLs
+        self.queued = 0  # number of waiting URLs
 
     def load(self, now: float, *, next_number: int = 0, hosts: int = 0) -> None:
         """Resume a stored job that knows ``hosts`` hosts.
 
-        Times too far in the future, because the clock was set back, are cut to the longest hold that the settings
-        allow.
+        If the clock was set back, stored times may be too far in the future. They are cut to the longest hold that the
+        settings allow.
         """
         self.next_number, self._workbench.met = next_number, hosts
         self._gate.load(now)
@@ -112,7 +112,7 @@ class Frontier:
         return now if host is None else self._workbench.send(host, now)
 
     def over_budget(self, href: str) -> Refusal | None:
-        """Return the refusal of a URL whose host or domain has used up its budget, or None."""
+        """Return the refusal of a URL if its host or domain has used up its budget; None otherwise."""
         host = self._workbench.look(self.queue_of(href))
         closed = None if host is None else self._gate.closure(host)
         return closed.refusal if closed is not None and closed.budget else None
@@ -128,13 +128,13 @@ class Frontier:
         return self._workbench.reconsider()
 
     def alternate(self) -> None:
-        """Make hosts take turns after each URL from now on, for a fetcher that gains nothing from sessions."""
+        """From now on, make hosts take turns after each URL, for a fetcher that gains nothing from sessions."""
         self._workbench.sessions.pages = 1
 
     def opening(self) -> float | None:
-        """Return the start of the next permitted hours if no host can be requested earlier; None otherwise.
+        """Return the start of the next permitted hours (seconds since 1970) if no host can be requested earlier.
 
-        In seconds since 1970.
+        Returns None otherwise.
         """
         ready = self.next_ready()
         return ready if ready is not None and self._gate.own.is_opening(ready) else None
@@ -174,11 +174,11 @@ class Frontier:
         return self._put([(slot, entry, False) for slot, entry in rows], batch)
 
     def keep_places(self, store: Reader) -> None:
-        """Record where URLs wait from now on, so that ``raise_classes`` finds them."""
+        """From now on, record where URLs wait, so that ``raise_classes`` finds them."""
         self._queues.places = Places(store)
 
     def raise_classes(self, classes: Mapping[str, int], batch: Batch) -> int:
-        """Move pending URLs that wait in a later class than the given one forward to it. Returns the number moved.
+        """Move pending URLs forward to the given class if they wait in a later one. Returns the number moved.
 
         ``classes`` maps hrefs to classes. URLs in flight or waiting for another try are left alone. Has no effect
         unless places are kept. Raises EntryError.
@@ -197,7 +197,7 @@ class Frontier:
         return self.change_class(rows, batch)
 
     def _put(self, rows: Iterable[tuple[bytes, Entry, bool]], batch: Batch) -> int:
-        """Queue entries: a new one (True) in its slot; any other moves from its slot to its current class.
+        """Queue entries: put a new one (True) in its slot, and move any other from its slot to its current class.
 
         Entries in flight are skipped. Returns the number of entries put.
         """
@@ -248,8 +248,8 @@ class Frontier:
     def take(self, now: float) -> Lease | None:
         """Return a lease on the host whose turn it is, or None if no host is ready at ``now``.
 
-        One call skips a bounded number of hosts that are not ready or must join a line. It then also returns None, so
-        that the caller can do other work, and ``next_ready`` is not later than ``now``.
+        One call skips a bounded number of hosts that are not ready or must join a line. After that number it also
+        returns None, so that the caller can do other work; ``next_ready`` is then not later than ``now``.
         """
         workbench, gate = self._workbench, self._gate
         gate.now, sent_away = now, 0
@@ -372,8 +372,8 @@ class Frontier:
             politeness.robots_tries = 0
             host.robots_unused = True
             self._gate.robots_said(host, end.crawl_delay, now)
-            # Keep it valid at least until the first URL after the hold. Otherwise a host whose hold is longer than the
-            # validity of its robots.txt would get no requests but those for robots.txt.
+            # Keep the robots.txt valid at least until the first URL after the hold. Otherwise a host whose hold is
+            # longer than the validity of its robots.txt would get no requests but those for robots.txt.
             politeness.robots_until = max(end.until, politeness.next_time + 1.0)
             if end.closed is not None:
                 self._gate.refused.close(host.name, end.closed, politeness.robots_until)
@@ -421,7 +421,7 @@ class Frontier:
 
     @property
     def refused(self) -> RefusedHosts:
-        """Hosts that one of our rules forbids to request."""
+        """Hosts that may not be requested because of one of our rules."""
         return self._gate.refused
 
     @property

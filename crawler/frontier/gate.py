@@ -93,7 +93,7 @@ class Gate:
     def restore(self, host: Host) -> None:
         """Adapt a stored host to the rules of this run.
 
-        An earlier run, or a clock that was set back, may have stored a time that is too late.
+        The stored time may be too late, because an earlier run had other rules or because the clock was set back.
         """
         now, politeness, keys = self.now, host.politeness, self._keys
         if self._keys.shared and politeness.crawl_delay is not None:
@@ -101,8 +101,8 @@ class Gate:
         if host.failures.retired and self.settings.retry_retired and politeness.next_time <= self.loaded:
             give_another_chance(host)
         # If the clock was set back after the time was stored, cut the time to the longest hold, counted from now. A
-        # last request in the future proves that it was. Then count from the start of the run instead, or a host that
-        # leaves memory and returns would be postponed each time.
+        # last request in the future proves that the clock was set back. In that case, count from the start of the run;
+        # otherwise a host that leaves memory and returns would be postponed each time.
         longest, _ = self.gap(host)
         if not politeness.hold_reason.is_gap:
             longest = max(longest_hold(self.settings), self.limits.longest_retry, longest)
@@ -114,7 +114,7 @@ class Gate:
     def restore_queued(self, host: Host) -> None:
         """Restore a host with queued URLs, and hold it for one gap from the start of the run.
 
-        A request in flight when the previous process died left no trace, and may have been made just before.
+        A request that was in flight when the previous process died left no trace; it may have been sent just before.
         """
         self.restore(host)
         pause, reason = self.gap(host)
@@ -315,7 +315,7 @@ class Gate:
             wait, reason = held
             hold(politeness, now + wait, reason)
             if reason not in OF_THE_KEY:
-                self.withdraw(host)  # a place reserved for it would be blocked for as long as the hold
+                self.withdraw(host)  # a place reserved for it would be blocked during the whole hold
             elif group is not None:
                 hold(group, now + wait, reason)
         if lease.kind or not host.tally.fetched & 7:  # sample one response in eight of quick hosts

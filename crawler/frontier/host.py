@@ -113,7 +113,7 @@ class BackQueue(Struct, eq=False):
 
     @property
     def first(self) -> bytes:
-        """A lower bound of the first visits waiting in the fresh lane; exact while a row is in memory."""
+        """A lower bound of the slots of waiting first visits in the fresh lane; exact while a row is in memory."""
         return self.window[0][:FRESH_SLOT_SIZE] if self.window else FRESH_END if self.complete else self.cursor
 
     @property
@@ -137,19 +137,19 @@ class Politeness(Struct, eq=False, array_like=True):
     last_request: float = 0.0
     hold_reason: HoldReason = HoldReason.NONE
     crawl_delay: float | None = None
-    latency: float | None = None  # seconds, smoothed
+    latency: float | None = None  # smoothed response time in seconds
     robots_until: float = 0.0
     robots_tries: _Count = 0
     address: str | None = None  # the last known IP address, if politeness requires it
     paused: bool = False
     blocked: bool = False
-    signed: bool = False  # it asks for signed requests
+    signed: bool = False  # True if the host asks for signed requests
 
 
 class Failures(NamedTuple):
     """The failures of a host since its last response."""
 
-    in_a_row: _Count = 0  # requests without a response
+    in_a_row: _Count = 0  # consecutive requests without a response
     snoozes: _Count = 0  # consecutive snoozes without a response in between
     backoff: _Count = 0  # 429 or 503 responses in a row
     last: FailureClass | None = None
@@ -157,7 +157,7 @@ class Failures(NamedTuple):
     failed_at: float = 0.0  # when the last failure was counted
     throttled_at: float = 0.0  # when the last 429 or 503 was counted
     server_errors: _Count = 0  # consecutive 5xx responses other than 503; reset when a request has no response
-    erred_at: float = 0.0  # when the last of them was received
+    erred_at: float = 0.0  # when the last of these 5xx responses was received
 
 
 NO_FAILURES = Failures()
@@ -168,13 +168,13 @@ class Tally(Struct, eq=False, array_like=True):
 
     fetched: _Count = 0
     failed: _Count = 0
-    size_read: _Count = 0  # bytes of bodies
-    seconds: float = 0.0  # total of all requests
+    size_read: _Count = 0  # total bytes of bodies
+    seconds: float = 0.0  # total duration of all requests
     errors: dict[FailureClass, _Count] | None = None  # failures of all tries; None if it never failed
     opic_score: Annotated[float, Meta(ge=0)] = 0.0  # importance from links, not yet passed on by its pages
     result: HostResult = HostResult.NOTHING  # the best result of its finished URLs
     pages: _Count = 0  # visits of HTML pages with a success status
-    scripted: _Count = 0  # those of them that showed signs of needing scripts
+    scripted: _Count = 0  # number of these pages that showed signs of needing scripts
 
 
 class Growth(Struct, eq=False):
@@ -208,9 +208,9 @@ class Host(Struct, eq=False):
     answered: int = 0  # leases whose request has ended; they hold no lease slot
     inside: int = 0  # leases that hold a place at the gate
     key: str = ""  # its host key, see ``host_keys``; empty if not determined yet
-    located: bool = False  # its address was looked up in this run
-    robots_unused: bool = False  # its robots.txt was fetched for a page that was not requested yet
-    side_request: bool = False  # a request for its robots.txt or its address is in flight
+    located: bool = False  # True if its address was looked up in this run
+    robots_unused: bool = False  # True if its robots.txt was fetched for a page that was not requested yet
+    side_request: bool = False  # True while a request for its robots.txt or its address is in flight
     waits: bool = False  # True while too many of its pages wait for a browser: nothing queued is handed out
     state: int = IDLE  # see ``states``
     ready: float = 0.0  # when it may be handed out, according to the heap
@@ -221,7 +221,7 @@ class Host(Struct, eq=False):
     domain: DomainTally | None = None  # set if domains have budgets
     kept: dict[str, Host] | None = None  # the part of the working set that contains it
     lent_at: float = 0.0  # when the last request without a queued URL ended (seconds since 1970)
-    no_page: str | None = None  # the cause under which its stored record counts as a host without a page
+    no_page: str | None = None  # the reason for which its stored record counts as a host without a page
 
     @property
     def asked(self) -> int:

@@ -88,7 +88,7 @@ def retired_words(host: Host) -> str:
 
 
 def pages_left(host: Host, budget: BudgetSettings) -> int | None:
-    """Return how many more requests may start, as each request in flight may become a page; None if unlimited."""
+    """Return how many more requests may start if each one in flight becomes a page; None if unlimited."""
     return None if budget.host_pages is None else max(0, budget.host_pages - host.tally.fetched - host.leased)
 
 
@@ -123,12 +123,12 @@ class DomainTallies:
         host.domain.fetched += host.tally.fetched
 
 
-KEPT_MAX = 100_000  # hosts; the oldest is evicted and judged again
+KEPT_MAX = 100_000  # maximum number of hosts; beyond it, the oldest is evicted, and judged again when needed
 _FOR_EVER = float("inf")
 
 
 class RefusedHosts:
-    """The refused hosts of a run: one of our rules forbids it, or their robots.txt could not be fetched.
+    """The hosts that a run refuses, because a rule of ours forbids them or their robots.txt could not be fetched.
 
     Names and ports that are refused by their text stay refused for the whole run. A name that resolves to a private
     address is refused for a limited time, because the next lookup may return another address. Nothing is stored: the
@@ -156,7 +156,7 @@ class RefusedHosts:
         self.hosts[name] = why, until
 
     def closure(self, name: str, now: float) -> HostClosed | None:
-        """Return the reason why the host gets no requests, or None if it may."""
+        """Return the reason why the host gets no requests, or None if it may get them."""
         found = self.hosts.get(name)
         if found is None:
             return None

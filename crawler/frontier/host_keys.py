@@ -62,8 +62,8 @@ class Group(Struct):
 class KeyHold(NamedTuple):
     """The hold of a key's other hosts on one of its hosts: the end of the hold, in seconds since 1970, and its reason.
 
-    ``busy`` is True if they use all its lease slots. ``crawl_delay`` is the largest of theirs, if above
-    ``politeness.delay``.
+    ``busy`` is True if the other hosts use all lease slots of the key. ``crawl_delay`` is their largest Crawl-delay, if
+    it is above ``politeness.delay``.
     """
 
     until: float = 0.0
@@ -116,7 +116,7 @@ class HostKeys:
         self._settings = settings
         self._names_max = names_max
         self._siblings = siblings
-        self._looks = False  # True if the hold of a name may be in the store only
+        self._looks = False  # True if the hold of a name may be only in the store
         self.groups: dict[str, Group] = {}
         self.delays: dict[str, float] = {}
         self._alone: dict[str, Host] = {}  # the host that entered last, for each name without a group
@@ -124,7 +124,7 @@ class HostKeys:
         self._resumed_at = -math.inf  # never
 
     def resume(self, at: float) -> None:
-        """Start a run with stored hosts at ``at``: no key is requested before one gap has passed.
+        """Start a run with stored hosts at ``at``: no host is requested before one gap has passed.
 
         A request that was in flight when the last process died left no trace.
         """
@@ -138,7 +138,7 @@ class HostKeys:
                 host.key = NAMED + named
                 return host.key
             match self._rule:
-                case "host" if port.isdigit():  # a queue with another kind of name is its own key
+                case "host" if port.isdigit():  # a queue whose name has another form is its own key
                     host.key = name
                 case "domain":
                     host.key = registrable_domain(name)
@@ -230,7 +230,7 @@ class HostKeys:
                 del self.delays[key]
 
     def _look(self, host: Host, now: float) -> Group | None:
-        """Return the group of a name whose hold is in the store only, or None if the name is not held."""
+        """Return the group of a name whose hold is known only from the store, or None if the name is not held."""
         held = [self._held(each, now) for each in self._siblings(host)]
         until, reason = max(held, default=(0.0, HoldReason.NONE))
         if until <= now:
@@ -258,7 +258,7 @@ class HostKeys:
         return group
 
     def _held(self, host: Host, now: float) -> tuple[float, HoldReason]:
-        """Return the time until which a host alone holds its key, and the reason."""
+        """Return the time until which a single host holds its key, and the reason."""
         politeness = host.politeness
         if politeness.hold_reason in OF_THE_KEY:
             return politeness.next_time, politeness.hold_reason

@@ -1,4 +1,4 @@
-"""Sessions: a host whose turn has come keeps it for several pages while others wait.
+"""Sessions: a host whose turn has come keeps the turn for several pages while other hosts wait.
 
 The connection, the name lookup and robots.txt then serve several pages, not one. (Heritrix calls it a session; BUbiNG's
 workbench has the same effect.) A session starts when the host's turn comes. It ends after ten URLs, or when the host's
@@ -21,8 +21,8 @@ class Sessions:
     """Tracks which hosts are in a session."""
 
     def __init__(self) -> None:
-        self.pages = PAGES  # URLs of a session
-        self.quick = 0  # quick hosts in a session
+        self.pages = PAGES  # maximum number of URLs in a session
+        self.quick = 0  # number of quick hosts in a session
 
     def begin(self, host: Host, now: float) -> None:
         """Start a session at ``now``, unless the host is in one."""

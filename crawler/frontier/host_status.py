@@ -96,12 +96,12 @@ class HostSnapshot(Struct, frozen=True):
 
     row: HostRow
     leased: int  # lease slots in use
-    side_request: bool  # one of them is for its robots.txt or its address
+    side_request: bool  # True if one of them is for its robots.txt or its address
     in_line: bool
     next_time: float
     hold_reason: HoldReason
     robots_until: float
-    robots_unused: bool  # it was fetched for the next page, regardless of ``robots_until``
+    robots_unused: bool  # True if robots.txt was fetched for the next page, regardless of ``robots_until``
     kind: int  # see ``slot_share``
     in_session: bool
 

@@ -34,8 +34,8 @@ from crawler.frontier.entry import FRESH_SLOT_SIZE, Entry, decode_entry
 from crawler.frontier.host import Host
 
 SEED_SCORE = 1.0
-LEVELS = 3  # limit on the classes by which a host can move from that of its next entry
-CELLS = 2**20  # per row; two rows take 8 MB
+LEVELS = 3  # maximum number of classes by which a host's front queue may differ from the class of its next entry
+CELLS = 2**20  # cells per row; two rows take 8 MB
 
 _CLASS_AT = 1  # offset in a row of a window
 _LAST = -1.0  # lower than every score
@@ -47,7 +47,7 @@ class Importance:
     def __init__(self, *, active: bool) -> None:
         """Unless ``active``, all scores are 0."""
         self.active = active
-        self.total = 0.0  # sum over all hosts
+        self.total = 0.0  # sum of the scores of all hosts
         self._cells = np.zeros((2, CELLS if active else 1), np.float32)
         self._links = 0  # links since the cells were last halved
 

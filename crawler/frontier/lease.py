@@ -18,9 +18,9 @@ class Lease(Struct, eq=False):
     """A lease slot of a host.
 
     ``entry`` is the URL to fetch, or None for a side request: to look up the host's address, or to fetch its
-    robots.txt. ``closed`` is the reason if the URL ends without a request. ``kind`` is the host's (``slot_share``) when
-    the lease started. ``state`` is described in ``states``. ``lent`` is True if the visit only waits. ``beside`` is
-    True for a request of a page being rendered; other requests to the host may run concurrently.
+    robots.txt. ``closed`` is the reason if the URL ends without a request. ``kind`` is the kind of the host
+    (``slot_share``) when the lease started. ``state`` is described in ``states``. ``lent`` is True if the visit only
+    waits. ``beside`` is True for a request of a page being rendered; other requests to the host may run concurrently.
     """
 
     host: Host
@@ -40,7 +40,7 @@ class Lease(Struct, eq=False):
 
     @property
     def address(self) -> bool:
-        """True if the lease has no place at the gate, or not yet."""
+        """True if the lease is for an address lookup, or has no place at the gate yet."""
         return self.state == OUTSIDE
 
     @property
@@ -128,7 +128,7 @@ class SideRequestDone(Struct, frozen=True):
 class TakenBack(Struct, frozen=True):
     """A request was made during an outage of our own network, so its outcome does not count for the host.
 
-    The gap of the host starts. The URL is its next one again, with its earlier number of tries.
+    The gap of the host starts. The URL becomes the host's next one again, and this try is not counted.
     """
 
 

@@ -9,7 +9,7 @@ own network:
 
 One response to a request that started after a failure shows that the network worked then: the host is to blame for that
 failure. A host that was blamed does not count as a witness again before it has responded. A few dead hosts among many
-therefore never make an outage, nor does any number of hosts that have never responded.
+therefore never count as an outage, nor does any number of hosts that have never responded.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import NamedTuple
 
-HOSTS = 8  # failed hosts required for an outage
+HOSTS = 8  # number of failed hosts required for an outage
 GOOD_MOST = 1_024  # number of responding hosts that are remembered
 
 
@@ -106,7 +106,7 @@ class OutageJudge:
 
     @property
     def first(self) -> float | None:
-        """Time of the first of these failures, or None."""
+        """Time of the first failure that is not attributed yet, or None."""
         return min((failed.at for failed in self._failed.values()), default=None)
 
     def untried(self) -> Iterator[str]:

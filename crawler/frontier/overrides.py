@@ -10,7 +10,7 @@ from crawler.frontier.workbench import Workbench
 
 
 class Overrides:
-    """Each method returns False if the job does not know the host."""
+    """Changes single hosts for the user. Each method returns False if the job does not know the host."""
 
     def __init__(self, workbench: Workbench) -> None:
         self._workbench = workbench

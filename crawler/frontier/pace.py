@@ -107,10 +107,10 @@ class _Group(Struct):
     most: HostTime
     hosts: int = 0
     pending: int = 0
-    gaps: float = 0.0  # seconds
-    responses: float = 0.0  # seconds
-    delay: float = 0.0  # the longest Crawl-delay applies to all
-    wait: float = float("inf")  # seconds until the first may be requested
+    gaps: float = 0.0  # sum of the gaps of all URLs, in seconds
+    responses: float = 0.0  # sum of the response times of all URLs, in seconds
+    delay: float = 0.0  # seconds; the longest Crawl-delay, which applies to all
+    wait: float = float("inf")  # seconds until the first URL may be requested
 
 
 class HostTimes:
@@ -129,7 +129,7 @@ class HostTimes:
         self._key: str | None = None
 
     def add(self, work: Work, settings: PolitenessSettings) -> None:
-        """Add a host that can be requested. ``settings`` are its own."""
+        """Add a host that can be requested. ``settings`` are the settings of that host."""
         if not work.size:
             return
         if work.grows:

@@ -24,9 +24,9 @@ from crawler.frontier.entry import Entry
 from crawler.frontier.recrawl.change_rate import ChangeRate, after_signal, after_visit, first_guess
 
 VALIDATOR_MAX = 1_024  # longest ETag or Last-Modified that is stored, in characters; most have a few dozen
-OF_TEXT = 1  # flag of a page: the fingerprint was computed from its text
-SIGNALLED = 2  # the site reports a change since the last visit
-HASTENED = 4  # the next visit was moved forward because of that
+OF_TEXT = 1  # flag: the fingerprint was computed from the page's text
+SIGNALLED = 2  # flag: the site reports a change since the last visit
+HASTENED = 4  # flag: the next visit was moved forward because of such a report
 _VERSION = 2
 _Count = Annotated[int, Meta(ge=0)]
 _INCREASE, _DECREASE = 0.4, 0.2  # relative change of an interval after a visit without, or with, a change
@@ -62,9 +62,9 @@ class Page(NamedTuple):
 
     ``interval`` is in seconds, ``due`` and ``visited_at`` are in seconds since 1970. ``due`` is None while the page is
     queued or in flight. ``fingerprint`` is None until a visit has a response. ``rate`` is None for a page that is
-    visited once more, and not by a schedule. ``gone`` counts the latest consecutive responses that the page does not
-    exist. ``marks`` combines OF_TEXT, SIGNALLED and HASTENED. ``stated`` is the time to which the site dates the page's
-    last change, 0 if unknown.
+    visited once more, and not by a schedule. ``gone`` counts the latest consecutive responses that say that the page
+    does not exist. ``marks`` combines OF_TEXT, SIGNALLED and HASTENED. ``stated`` is the time to which the site dates
+    the page's last change, 0 if unknown.
     """
 
     entry: Entry

@@ -57,7 +57,7 @@ _WORDS = {
 }
 _GAP = HoldReason.GAP
 
-JITTER = 0.1  # relative jitter of a hold, at most: hosts that failed together do not return together
+JITTER = 0.1  # maximum relative jitter of a hold, so that hosts that failed together do not return together
 # In multiples of the first back-off (``politeness.backoff_first``). In brackets: the times for its default, 5 seconds.
 _BACKOFF_MOST = 120  # (10 minutes)
 _SNOOZE_FIRST, _SNOOZE_MOST = 12, 720  # (a minute to an hour)
@@ -75,7 +75,7 @@ class Patience(NamedTuple):
 
 PATIENCE = {
     "usual": Patience(5, 3, 100, 3_600.0),  # 8 minutes without a response; 16 hours of back-off
-    "short": Patience(3, 2, 6, 30.0),  # for runs whose end the user waits for
+    "short": Patience(3, 2, 6, 30.0),  # for runs that the user waits for
     "endless": Patience(0, 0, 0, 3_600.0),
 }
 _GAPS = frozenset((HoldReason.NONE, HoldReason.GAP, HoldReason.CRAWL_DELAY))

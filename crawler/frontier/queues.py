@@ -45,7 +45,8 @@ PREFIX = b"place/"  # prefix of the keys in META, followed by the href
 
 
 class Places:
-    """The slots of a job's pending URLs whose classes may change, so that a link with a better score can find them.
+    """The slots of a job's pending URLs whose classes may change. A link with a better score looks up the URL's slot
+    here.
 
     A row maps an href to a slot. It is written in the transaction that queues the URL, and deleted in the one that
     finishes it. Rows are kept only while links have scores. A row is a hint: if no entry has the slot, because the URL
@@ -81,7 +82,8 @@ _GREED = 4
 
 
 def read_host(store: Reader, name: str, value: bytes) -> Host:
-    """Return the host of a stored record; if only retries wait, with the time of the first. Raises HostRecordError."""
+    """Return the host of a stored record. If only retries wait, also set the time of the first. Raises
+    HostRecordError."""
     host = decode_host(name, value)
     if host.queue.only_retries:
         start, end = pending_key(name, RETRY_START), pending_key(name, FRESH_START)
@@ -109,9 +111,9 @@ class BackQueues:
         self._limits = limits.memory
         self._share = limits.revisits
         self._best = best
-        self._rows = 0  # total of rows in all windows
-        self.hosts = 0  # hosts with URLs queued or in flight
-        self.without_page = Counter[str | None]()  # hosts with nothing left, by cause of having no page (None: others)
+        self._rows = 0  # total number of rows in all windows
+        self.hosts = 0  # number of hosts with URLs queued or in flight
+        self.without_page = Counter[str | None]()  # finished hosts, by the reason for having no page (None: others)
         self.places: Places | None = None  # slots of entries in fresh lanes; None if not needed
 
     def judge(self, host: Host) -> None:
@@ -373,7 +375,7 @@ def _finished(host: Host) -> int:
 
 
 def _is_empty(queue: BackQueue) -> bool:
-    """Return True if no revisit waits, or is in flight and may return."""
+    """Return True if no revisit waits, and none that might return is in flight."""
     revisits = queue.revisits
     assert revisits is not None
     return not revisits.window and revisits.complete and not any(map(is_revisit, queue.out or ()))

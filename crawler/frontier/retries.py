@@ -7,7 +7,7 @@ from crawler.frontier.politeness import jitter
 from crawler.frontier.request_outcome import FailureClass
 
 _GROWTH = 4.0  # factor between two successive waits
-_JITTER = 0.1  # relative jitter of a wait, at most: URLs that failed together do not return together
+_JITTER = 0.1  # maximum relative jitter of a wait, so that URLs that failed together do not return together
 _ONCE = frozenset(  # TLS that fails once fails again: a certificate is not renewed within minutes
     (FailureClass.TLS, FailureClass.PROTOCOL, FailureClass.OTHER, FailureClass.INTERNAL)
 )

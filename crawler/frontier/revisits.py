@@ -26,13 +26,13 @@ from crawler.frontier.visit_times import VisitTimes
 
 GONE_AFTER = 3  # consecutive 404 or 410 responses after which a page is not visited again
 ONCE = 0.0  # the interval of a page that is visited only once more
-QUEUED_MAX = 4_096  # revisits in all host queues together
-HOST_MAX = 16  # revisits in the queue of one host
+QUEUED_MAX = 4_096  # maximum number of revisits in all host queues together
+HOST_MAX = 16  # maximum number of revisits in the queue of one host
 _LEAST_PACE = 0.01  # seconds between two revisits of a host without a gap
-_HOSTS_MAX = 10_000  # hosts with a remembered time until which their revisits are postponed
+_HOSTS_MAX = 10_000  # number of remembered lines above which those that have ended are dropped
 _CROWD = 4  # limit multiplier for a host whose queue of due pages fills faster than it drains
 _LEARN = 0.05  # weight of the newest interval between two visits
-_TIME = 8  # bytes
+_TIME = 8  # size of a time in bytes
 
 
 def due_key(due: float, href: str) -> bytes:
@@ -73,8 +73,8 @@ class Revisits:
         self._settings = settings
         self._pace = pace
         self._queue_of = queue_of
-        self._queued: Counter[str] = Counter()  # in this run; earlier runs may have queued more
-        self._total = 0  # sum of these
+        self._queued: Counter[str] = Counter()  # revisits queued in this run; earlier runs may have queued more
+        self._total = 0  # total number of queued revisits
         self._lines: dict[str, _Line] = {}
         self._times = VisitTimes(store, settings)
         # Returns the earliest permitted time for a revisit, given a time: the start of the next round if there are
@@ -139,8 +139,8 @@ class Revisits:
     def again(self, entry: Entry, visits: int, batch: Batch) -> tuple[Entry, int] | None:
         """Queue a page for another visit, even if pages are not revisited.
 
-        ``visits`` is the least number of its earlier visits. Returns its entry for the frontier and the number of pages
-        that lost their time; None if it is already queued. Raises PageError.
+        ``visits`` is the minimum number of earlier visits to assume for the page. Returns its entry for the frontier
+        and the number of pages that lost their time; None if it is already queued. Raises PageError.
         """
         page, had_time = self.page(entry.href), 0
         if page is None:
@@ -186,7 +186,7 @@ class Revisits:
         """
         page = self.page(entry.href)
         if page is None:
-            if entry.revisit:  # it was visited once more, without a further visit
+            if entry.revisit:  # the lost visit was the only further one
                 batch.put(Family.PAGES, entry.href.encode("ascii"), pack_page(once_more(entry, 1)))
             return True, 0
         if page.due is None:
@@ -221,7 +221,7 @@ class Revisits:
                 self._put(sooner, self.next_round(sooner.due), batch)
 
     def _paced(self, before: Page, page: Page, changed: bool, own: RecrawlSettings, batch: Batch) -> Page:
-        """Return the page after a visit with the interval that the budget allows, within its own limits."""
+        """Return the page after a visit, with the interval that the budget and the page's own limits allow."""
         host = self._queue_of(page.entry.href)
         self._times.learn(host, before, page.visited_at, changed, batch)
         interval = self._times.interval(page, host, batch)

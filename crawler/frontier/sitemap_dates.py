@@ -3,8 +3,8 @@
 Sitemaps and feeds date the last change of the pages that they list. A date after our last visit is a *signal*: our copy
 of the page is probably outdated. Some sites date everything with today, or nothing correctly (arXiv 2502.02430, "A
 Scalable Crawling Algorithm Utilizing Noisy Change-Indicating Signals", calls signals noisy). A host is therefore
-trusted as far as it was right before. Each visit to a page that has a date is evidence: with a signal or in silence,
-and with a change or without. Six sums are kept for each host:
+trusted to the extent that its earlier dates were right. Each visit to a page that has a date is evidence: with a signal
+or in silence, and with a change or without. Six sums are kept for each host:
 
     signals   silences    visits to pages with a signal, and to pages without
     right     unsaid      visits among these that found a change
@@ -12,9 +12,9 @@ and with a change or without. Six sums are kept for each host:
 
 The *excess* is the probability that a signal means a change of a page that our estimate considers unchanged: changes
 found with a signal, beyond those found anyway. The latter are the changes that the estimates expect, corrected by the
-changes found in silence. A host without silences, which dates everything with today, has no excess, and neither has one
-whose dates are random. Uncertainty counts against the site, so a host is not trusted before it was seen to be right.
-*Silence* is evidence too: where most changes have signals, a page without one changes less often than its rate
+changes found in silence. A host without silences, which dates everything with today, has no excess, and neither does
+one whose dates are random. Uncertainty counts against the site, so a host is trusted only after its dates have proved
+right. *Silence* is evidence too: where most changes have signals, a page without one changes less often than its rate
 suggests.
 
 ``changefreq`` is only a guess by the site: it shifts the prior of a page that was never seen to change.
@@ -109,7 +109,7 @@ def hear(page: Page, stated: Stated, now: float) -> Page | None:
 
 
 def in_silence(rate: ChangeRate, trust: Trust) -> ChangeRate:
-    """Return the rate of changes without a signal."""
+    """Return the rate at which a page without a signal changes."""
     return ChangeRate(rate.shape, rate.exposure / trust.silence)
 
 

@@ -1,4 +1,4 @@
-"""Limits the slots of hosts that may take long to respond.
+"""Limits the slots of hosts that may take a long time to respond.
 
 Hosts share the time of slots. There are three kinds:
 
@@ -18,8 +18,8 @@ new ones. While all quick hosts together need at most half of the slots, however
 none of them waits: a crawl with a few good hosts loses nothing to hundreds of new ones that turn out to be dead.
 
 A host is slow if it takes more than ten seconds, or more than four times the usual time of quick responses in this
-crawl, but never below one second. A host that takes nine seconds is slow among hosts that take a tenth, and quick among
-hosts that take five.
+crawl. A host that takes less than a second is never slow. A host that takes nine seconds is slow among hosts that take
+a tenth, and quick among hosts that take five.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ import math
 
 from crawler.frontier.host import Host
 
-QUICK, NEW, SLOW = 0, 1, 2  # kinds
+QUICK, NEW, SLOW = 0, 1, 2  # kinds of hosts
 ALL = (True, True, True, True)
-TIMES = 4.0  # factor above the response time of quick hosts from which a host is slow
+TIMES = 4.0  # a host is slow if it takes this many times as long as quick hosts usually do
 SLOW_AFTER = 10.0  # seconds of response time from which a host always counts as slow
 LEAST = 1.0  # seconds; a host that takes less is never slow
 _WEIGHT = 1 / 16  # weight of the newest request in a moving average
@@ -55,11 +55,11 @@ class SlotShare:
 
     def __init__(self, slots: int, least: int) -> None:
         """``slots`` is the total; new and slow hosts together may always hold ``least`` of them."""
-        self.held = [0, 0, 0]  # slots by kind
+        self.held = [0, 0, 0]  # slots in use, by kind of host
         self._slots = slots
         self.least = least
-        self.slow_from = SLOW_AFTER  # seconds
-        self._soon = SLOW_AFTER / TIMES  # seconds of a quick response
+        self.slow_from = SLOW_AFTER  # response time in seconds above which a host is slow
+        self._soon = SLOW_AFTER / TIMES  # usual time of a quick response, in seconds
         self._seconds = 0.0  # mean seconds of a request to a quick host
         self._gap = 0.0  # mean gap after these requests, in seconds
         self._window = slots / 2  # number of slots for new hosts

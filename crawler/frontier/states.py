@@ -63,4 +63,4 @@ def change_queue(host: Stateful, event: int) -> None:
     before = host.state
     host.state = after = QUEUE[event][before]
     if after == NO:
-        raise RuntimeError(f"event {event} of a host in state {before}")
+        raise RuntimeError(f"event {event} is not allowed for a host in state {before}")

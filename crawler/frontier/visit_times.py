@@ -87,6 +87,6 @@ class VisitTimes:
 
 
 def _stored_threshold(store: Reader) -> float | None:
-    """Return the threshold of an earlier run; None if it is missing or unreadable, and must be learned again."""
+    """Return the threshold of an earlier run; None if it is missing or unreadable, so that it must be learned again."""
     stored = store.get(Family.META, _THRESHOLD)
     return _DOUBLE.unpack(stored)[0] if stored is not None and len(stored) == _DOUBLE.size else None

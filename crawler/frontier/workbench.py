@@ -45,7 +45,7 @@ from crawler.frontier.states import (
 )
 from crawler.frontier.working_set import WorkingSet
 
-_MOVED_MAX = 16  # hosts that one call of next may move to the front queue of another class
+_MOVED_MAX = 16  # maximum number of hosts that one call of next moves to the front queue of another class
 _RECONSIDERED = 256  # hosts between two yields
 _HOSTS = Family.HOSTS  # looking up an enumeration member costs more than using it
 
@@ -64,9 +64,9 @@ class Workbench:
         self._in_memory = WorkingSet(self._put_away, limits.memory)
         self.sessions = Sessions()
         self._domains = None if limits.budget.domain_pages is None else DomainTallies()
-        self.met = 0  # hosts known to the job
+        self.met = 0  # number of hosts known to the job
         self.leased = 0
-        self.out: dict[str, int] = {}  # active leases by host; hosts without one are absent
+        self.out: dict[str, int] = {}  # number of active leases by host; hosts without one are absent
 
     def change(self, settings: PolitenessSettings, limits: Limits) -> None:
         """Apply new settings."""
@@ -299,7 +299,7 @@ class Workbench:
         self.place(host)
 
     def send_away(self, host: Host, at: float | None) -> None:
-        """Put away the host whose turn it was until ``at``; None if it waits in a line."""
+        """Put away the host whose turn it was. It returns at ``at``, or when it is called if ``at`` is None."""
         if at is not None:
             self._schedule.put(host, at, self._place(host), self._since(host))
         self._in_memory.place(host)
@@ -346,7 +346,8 @@ class Workbench:
         return lease
 
     def end(self, lease: Lease, request: RequestOutcome | None, now: float) -> None:
-        """Free the slot after a request, or without one (None). The caller then changes the host and saves it."""
+        """Free the slot of a lease; ``request`` is None if none was made. The caller then changes the host and saves
+        it."""
         host, gate = lease.host, self.gate
         gate.now = now
         state = self._take_back(lease)

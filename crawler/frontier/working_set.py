@@ -23,7 +23,7 @@ from crawler.frontier.states import QUEUED
 
 
 class WorkingSet:
-    """Hosts by name."""
+    """The hosts in memory, by name."""
 
     def __init__(self, put_away: Callable[[Host], None], limits: MemoryLimits) -> None:
         """``put_away`` is called with each host that is evicted."""

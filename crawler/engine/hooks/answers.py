@@ -56,7 +56,7 @@ def call_with(code: NamedCode, page: Page) -> Answered:
 
 
 async def await_with(code: NamedCode, page: Page) -> Answered:
-    """Do the same with an async function. Raises CallFailed, and nothing else while a caller waits for it."""
+    """Call the async function with the page, and await it. While a caller waits, this raises only CallFailed."""
     try:
         return answered(code, page, await code.function(page))
     except GeneratorExit:  # the caller is gone, and so is the event loop

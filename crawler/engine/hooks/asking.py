@@ -17,7 +17,7 @@ from crawler.engine.hooks.named_code import NamedCode
 from crawler.engine.page_handler import Withdrawn
 
 T = TypeVar("T")
-HANG_MOST = 3  # stuck calls after which a request for answers gives up: a page has many links
+HANG_MOST = 3  # number of stuck calls after which a request for answers gives up: a page has many links
 
 
 class Asked(Generic[T]):
@@ -101,7 +101,7 @@ async def _awaited(
     steps: Steps,
     found: list[T | CallFailed],
 ) -> None:
-    """Do the same with an async function."""
+    """Call the async function with each set of arguments in turn, until the call is given up."""
     for each in steps.each(about):
         try:
             answer: T | CallFailed = read(await code.function(*each))

@@ -14,7 +14,7 @@ from crawler.engine.hooks.hook import Hook
 T = TypeVar("T")
 
 LONG = 10.0  # seconds after which a call is logged; half of the call's time limit if that is less
-START = 600.0  # seconds for a process to import the code and its dependencies
+START = 600.0  # seconds that a process may take to import the code and its dependencies
 _INSTANT = 0.001  # seconds by which clocks may differ
 
 
@@ -24,7 +24,7 @@ class Steps:
     def __init__(self, urls: Sequence[str]) -> None:
         self._urls = urls
         self._clock = asyncio.get_running_loop().time
-        self.is_over = False  # the call was given up
+        self.is_over = False  # True if the call was given up
         self.begin(0)
 
     def begin(self, number: int) -> None:
@@ -33,7 +33,8 @@ class Steps:
         self.since = self._clock()
 
     def each(self, about: Iterable[T]) -> Iterator[T]:
-        """Yield what the call works on, until the call is given up. The caller has begun the first one."""
+        """Yield each item that the call works on, until the call is given up. The first item has already been
+        started."""
         for number, one in enumerate(about):
             if number:
                 if self.is_over:
@@ -46,7 +47,7 @@ class Steps:
         return self._urls[self.number]
 
     def left(self, most: float) -> float:
-        """Return the seconds until this step has taken ``most``; 0 if it has."""
+        """Return the seconds until this step has taken ``most`` seconds; 0 if it already has."""
         left = self.since + most - self._clock()
         return left if left > _INSTANT else 0.0
 

@@ -1,4 +1,4 @@
-"""Calls of user functions, which may take any time, and may never return."""
+"""Calls of user functions, which may take any amount of time and may never return."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from crawler.engine.hooks.page_view import PageFacts
 
 T = TypeVar("T")
 
-LOST_MOST = 64  # given-up calls that may still run; at this number no new ones are started
+LOST_MOST = 64  # maximum number of given-up calls that still run; at this number, no new calls are started
 
 
 class Call(Protocol[T]):
@@ -27,7 +27,8 @@ class Call(Protocol[T]):
 
     @property
     def begun(self) -> asyncio.Future[None] | None:
-        """Done when the code starts: earlier time does not count. None: it has started."""
+        """A future that is done when the code starts, because earlier time does not count. None: the code has already
+        started."""
 
     def place(self) -> str | None:
         """Return the current ``file:line`` in user code, if known."""
@@ -43,7 +44,7 @@ class PageCalls(Protocol[T]):
         """Start a call now. Raises CallFailed."""
 
     def close(self) -> None:
-        """Start no more calls. Calls that do not return block nothing."""
+        """Start no more calls, and do not wait for calls that have not returned."""
 
 
 class Pool(ABC):
@@ -55,11 +56,12 @@ class Pool(ABC):
 
     @abstractmethod
     def begin(self, work: Callable[[], Any]) -> Call[Any]:
-        """Start the work, whose exceptions are failures of the call. Raises CallFailed."""
+        """Start the work. If the work raises an exception, the call has failed. Raises CallFailed if the call cannot
+        start."""
 
     @abstractmethod
     def close(self) -> None:
-        """End what is idle. Calls that do not return block nothing."""
+        """End idle threads and loops, and do not wait for calls that have not returned."""
 
     def check(self) -> None:
         """Raise CallFailed if no more calls can be started."""
@@ -84,7 +86,7 @@ class OwnCall(Generic[T]):
         self._pool.lost += 1
 
     def tell(self, answer: T | None, error: Exception | None) -> None:
-        """Report the outcome from any thread. A closed loop ignores it."""
+        """Report the outcome from any thread. If the loop of the crawl is closed, the outcome is dropped."""
         with contextlib.suppress(RuntimeError):
             self._crawl.call_soon_threadsafe(self._ended, answer, error)
 

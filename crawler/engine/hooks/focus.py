@@ -24,8 +24,8 @@ class ScoreBatches:
     """Scores links of many pages in one call: a model scores a thousand links in little more time than ten.
 
     While a call is running, the links of further pages wait; the next call gets all that wait, up to ``MOST``. So
-    batches grow with the function's latency, and no page waits for a batch to fill. At most the pages in flight wait.
-    If a call of ``score`` raises, each page of the batch raises the same.
+    batches grow with the function's latency, and no page waits for a batch to fill. Only pages in flight wait. If a
+    call of ``score`` raises an exception, each page of the batch gets that exception.
     """
 
     def __init__(self, score: Score) -> None:
@@ -81,7 +81,7 @@ class Focus:
     """The functions of one run."""
 
     def __init__(self, hooks: Mapping[str, Hook]) -> None:
-        """``hooks``: by setting; at least one of ``ASKED``."""
+        """``hooks``: the functions by setting, at least one of those in ``ASKED``."""
         filters, scores, rates = (hooks.get(setting) for setting in ASKED)
         self._filter = None if filters is None else Asked(filters, wish)
         self._score = None if scores is None else Asked(scores, score_list)
@@ -168,4 +168,4 @@ def _kind(returned: object) -> str:
 
 
 def _follows_none(_: str) -> bool:
-    raise ValueError("a function that scores a page follows no links")
+    raise ValueError("a function that scores pages cannot follow links")

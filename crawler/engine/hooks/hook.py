@@ -13,7 +13,7 @@ from crawler.engine.user_code import HookFigures
 
 log = logging.getLogger("crawler")
 
-SHOWN = 10  # failures and slow calls that are logged for each function; further ones are only counted
+SHOWN = 10  # number of failures and slow calls logged for each function; further ones are only counted
 
 
 def _nobody(_: str) -> None:
@@ -49,7 +49,7 @@ class Hook:
 
     def stops(self, url: str, error: Exception) -> bool:
         """Stop the crawl if the failure requires it, because of ``hooks.on_error`` or because no new calls can start.
-        Returns whether it does. The reason is logged once."""
+        Returns whether the crawl stops. The reason is logged once."""
         if isinstance(error, NoMoreCallsError):
             said = why = f"{error} (hooks.on_page_timeout)"
         elif self._on_error == "stop":

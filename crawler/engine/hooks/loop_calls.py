@@ -1,4 +1,5 @@
-"""Calls an async function in its own event loop: if it blocks the loop, requests of the crawl continue.
+"""Calls an async function in an event loop of its own: if the function blocks that loop, requests of the crawl
+continue.
 
 A call that is given up is cancelled. If the loop does not respond, because one of its calls blocks it, later calls get
 another loop.

@@ -1,7 +1,7 @@
 """Loads user code by name: ``module:function``, or an entry point that an installed package registers.
 
-Modules in the current directory can be imported, as with ``python -m``, also if the program was started in another way.
-All errors of a name are found when it is loaded, and reported in one line.
+Modules in the current directory can be imported, as with ``python -m``, even if the program was started in another way.
+Any error in a name is found when the code is loaded, and reported in one line.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def load_code(code: str | Callable[..., Any], arguments: Sequence[str]) -> Named
     """Load the function with this name, or wrap the given function. It will be called with ``arguments``, whose names
     are for messages. Raises CodeError."""
     named = _by_name(code) if isinstance(code, str) else NamedCode(_name_of(code), code)
-    with _refused(named.name, "reading what it is: "):
+    with _refused(named.name, "inspecting the function: "):
         _check(named, arguments)
         # Read these once, here: each may run user code, and messages need them when a call has failed.
         _ = named.is_async, named.module, named.titled
@@ -97,7 +97,7 @@ def said_of(error: BaseException) -> str:
     try:
         text = str((error.msg or "") if isinstance(error, SyntaxError) else error)
     except Exception as fault:  # user exceptions may raise in ``__str__`` # noqa: BLE001
-        text = f"its text raises {type(fault).__name__}"
+        text = f"its message cannot be shown, because __str__ raises {type(fault).__name__}"
     text = _writable(" ".join(text.split()))
     text = text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
     return f"{type(error).__name__}: {text}" if text else type(error).__name__

@@ -37,7 +37,7 @@ class OnPage:
     """Calls the function with the pages of a run. See ``PageHandler``."""
 
     def __init__(self, hook: Hook, calls: PageCalls[Answered], settings: HookSettings, workers: int) -> None:
-        """``workers``: concurrent calls."""
+        """``workers``: the maximum number of concurrent calls."""
         self._hook = hook
         self._calls = calls
         wanted = OutputSettings(store_types=settings.on_page_types, store_statuses=("2xx",))
@@ -72,7 +72,8 @@ class OnPage:
         self._calls.close()
 
     def _failed(self, page: HandedPage, error: CallFailed) -> Handled:
-        """Return the result for a page whose call failed. Raises Withdrawn if a later run must pass the page again."""
+        """Return the result for a page whose call failed. Raises Withdrawn if a later run must pass the page to the
+        function again."""
         url = page.record.entry.href
         self._hook.failed(url, str(error))
         if self._hook.stops(url, error):

@@ -36,7 +36,7 @@ def decode_answer(parts: list[bytes]) -> Answered | CallFailed:
 
 
 def program(name: str) -> Read:
-    """Return the program of the processes. ``name`` is the function's name."""
+    """Return the function that each process runs for its requests. ``name`` names the user function."""
     return partial(_read, load_code(name, ("page",)))
 
 
@@ -52,5 +52,5 @@ def _called(code: NamedCode, page: PageFacts) -> Answered | str:
 
 
 def is_url(base: str, text: str) -> bool:
-    """Return whether the text is a URL to crawl; this process cannot check the crawl's rules."""
+    """Return whether the text is a valid http or https URL; this process cannot check the crawl's rules."""
     return not isinstance(Canonicaliser().canonicalise(text, base), Rejected)

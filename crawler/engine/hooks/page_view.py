@@ -29,7 +29,7 @@ _EVERY_LINK = DescribedLinks(kinds=(*LINK_KINDS, FEED, MARKDOWN), embedded="any"
 
 
 class PageFacts(NamedTuple):
-    """The facts of a page. ``stated``: the charset from the server. ``record``: as a line of JSON."""
+    """The facts of a page. ``stated``: the charset from the server. ``record``: the page's record as a line of JSON."""
 
     id: str
     url: str
@@ -72,7 +72,7 @@ def facts_of(page: HandedPage) -> PageFacts:
 
 
 class Follows(int):
-    """Whether a link is followed; use it as a bool, which cannot have subclasses, or ``await`` it."""
+    """Whether a link is followed. Use it like a bool (a type that cannot be subclassed), or ``await`` it."""
 
     def __repr__(self) -> str:
         return repr(bool(self))
@@ -102,8 +102,8 @@ class Page:
     record; its values must be valid JSON."""
 
     def __init__(self, facts: PageFacts, follows: Callable[[str], bool], end: End | None = None) -> None:
-        """``follows`` returns whether the crawl would follow a link. ``end`` finishes the page, with whether outputs
-        keep it; None: it is finished when a function returns."""
+        """``follows`` returns whether the crawl would follow a link. ``end(page, keep)`` finishes the page, and outputs
+        keep it if ``keep`` is true. If ``end`` is None, the page is finished when the function returns."""
         self._data: dict[str, Any] = {}
         self._facts = facts
         self._follows = follows
@@ -181,7 +181,7 @@ class Page:
         return stated or (node and " ".join(node.text().split())) or None
 
     def css(self, selector: str) -> list[LexborNode]:
-        """The elements that match a CSS selector, in their order, as nodes of selectolax: ``node.text()``,
+        """The elements that match a CSS selector, in document order, as nodes of selectolax: ``node.text()``,
         ``node.attributes``, ``node.css(...)``. Raises an exception for an invalid selector."""
         return self._tree.css(selector)
 
@@ -190,7 +190,7 @@ class Page:
         return self._tree.css_first(selector)
 
     def json(self) -> Any:
-        """The value of a body that is JSON. Raises ValueError if it is not."""
+        """The body, parsed as JSON. Raises ValueError if it is not valid JSON."""
         return json.loads(self.body)
 
     @cached_property
@@ -208,12 +208,12 @@ class Page:
 
     @property
     def depth(self) -> int:
-        """Links from a seed."""
+        """The depth of the page: its distance from a seed, in links."""
         return self._facts.depth
 
     @property
     def via(self) -> str | None:
-        """The page it was found on; None for a seed."""
+        """The URL of the page or redirect that led to this page; None for a seed."""
         return self._facts.via
 
     @cached_property
@@ -239,7 +239,7 @@ class Page:
         """Follow a link that the crawl did not find on the page, or one of ``links``. It is admitted in the step that
         finishes the page, by the rules for all links: scope, patterns, depth. A relative link is resolved against the
         page. Awaiting the result is optional. Returns whether these rules allow the link: never for a URL that is not
-        http or https. Raises TypeError if it is neither a str nor a Link, and RuntimeError after ``done``."""
+        http or https. Raises TypeError if ``url`` is neither a str nor a Link, and RuntimeError after ``done``."""
         url = url.url if isinstance(url, Link) else url
         if not isinstance(url, str):
             raise TypeError(f"a link is a str, not {type(url).__name__}")

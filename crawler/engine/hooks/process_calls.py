@@ -43,12 +43,12 @@ class ProcessCall:
         self._lane = lane
         self._request = Request("", b"", encode_page(page), begun=begun)
         lane.put(self._request)
-        # A process that is still starting must first import the code, which may take long.
+        # A process that is still starting must first import the code, which may take a long time.
         self.begun = None if begun.done() else begun
         self.answer: asyncio.Future[Answered] = loop.create_task(self._answered())
 
     def place(self) -> str | None:
-        """See ``Call``. Unknown, because the code runs in another process."""
+        """See ``Call``. The location is unknown, because the code runs in another process."""
         return None
 
     def abandon(self) -> None:

@@ -18,10 +18,10 @@ ON_VISIT: dict[str, tuple[str, ...]] = {"request_headers": ("url",), "is_changed
 
 
 class OnVisit:
-    """The functions of one run, as ``UserCode`` has them; None for those that the user does not give."""
+    """The functions of one run, as ``UserCode`` has them; None for each one that the user has not given."""
 
     def __init__(self, hooks: Mapping[str, Hook]) -> None:
-        """``hooks``: by setting."""
+        """``hooks``: the functions, by setting."""
         headers, changes = (hooks.get(setting) for setting in ON_VISIT)
         self._asked: list[Asked[Any]] = []
         self.headers = None if headers is None else self._headers(headers)
@@ -50,8 +50,8 @@ class OnVisit:
 
 
 def headers_of(returned: Any) -> dict[str, str]:
-    """Return the headers of a request. Raises CallFailed, whose text omits their values because they may be secret,
-    and any exception raised while reading them."""
+    """Return the headers of a request. Raises CallFailed, whose text does not contain header values because they may be
+    secret, and any exception raised while the headers are read."""
     if returned is None:
         return {}
     if not isinstance(returned, Mapping):

@@ -1,4 +1,5 @@
-"""Calls in threads. A thread cannot be ended: if its call is given up, it is left running, and others take its place.
+"""Calls in threads. A thread cannot be ended: if its call is given up, the thread keeps running, and another takes its
+place.
 
 The threads do not keep the program from exiting, as those of ``concurrent.futures`` would.
 """
@@ -85,5 +86,5 @@ class _Thread(threading.Thread):
         own = os.getpid()
         while (call := self.calls.get()) is not None:
             call.run()
-            if os.getpid() != own:  # a forked copy of this process, made by the function, has returned too
+            if os.getpid() != own:  # the function forked this process, and the copy has returned too
                 os._exit(0)

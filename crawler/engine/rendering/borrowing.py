@@ -50,8 +50,8 @@ class Borrowing:
         self.context = context
 
     async def let_a_page_go(self, name: str) -> None:
-        """After a sub-request of a page, let a waiting page of the host have the next turn. Do not wait for its visit
-        to start, because it may get no slot."""
+        """After a sub-request of a page, let a waiting page of the host have the next turn. Do not wait for the visit
+        of that page to start, because it may get no slot."""
         ad_hoc, now = self.job.frontier.ad_hoc, self.context.clock()
         host = ad_hoc.seen(name, now)
         if host is not None and host.queue.immediate and host.politeness.last_request == host.lent_at:
@@ -89,8 +89,8 @@ class Borrowing:
         self.job.change_hosts(lambda batch: frontier.finish(lease, AddressKnown(found), now, batch))
 
     async def enter(self, lease: Lease, in_line: float = PATIENCE, most: float = inf) -> NotNow | None:
-        """Wait for a place at the gate, and return None once there is one. If it takes too long, ``in_line`` seconds
-        while others of its host key or address go first and ``most`` in any case, end the lease and return NotNow."""
+        """Wait for a place at the gate, and return None once there is one. After ``most`` seconds, or ``in_line``
+        seconds if others of the same host key or address go first, end the lease and return NotNow."""
         ad_hoc, host, began = self.job.frontier.ad_hoc, lease.host, self.context.clock()
         with self._given_back(lease):
             while (at := ad_hoc.enter(lease, now := self.context.clock())) > now:
@@ -127,7 +127,7 @@ class Borrowing:
 
     @contextlib.contextmanager
     def _given_back(self, lease: Lease) -> Iterator[None]:
-        """Give the lease back if the wait inside is cancelled."""
+        """Give the lease back if the wait in the block is cancelled."""
         try:
             yield
         except asyncio.CancelledError:

@@ -53,7 +53,7 @@ class PageRendering:
         self.change(settings)
 
     def change(self, settings: Settings) -> None:
-        """Use the settings' choice of pages to render and their limits from now on."""
+        """From now on, use these settings to choose the pages to render and to limit them."""
         self._network.settings = settings
         self._sites = Sites(settings)
 
@@ -124,7 +124,8 @@ class PageRendering:
     @contextmanager
     def _waits(self, host: Host) -> Iterator[None]:
         """Count a page that waits for the browser. While many pages of its host wait, the host gets no more requests,
-        because each takes memory and the slots are for all hosts. A host may take a third of the free slots."""
+        because each waiting page takes memory, and the slots are for all hosts. A host may take a third of the free
+        slots."""
         waiting, frontier = self._waiting, self._job.frontier
         waiting[host.name] += 1
         if not host.waits and 2 * waiting[host.name] + 2 > self._context.capacity().slots - waiting.total():

@@ -85,7 +85,8 @@ class Renderer:
 
 
 def browsers_of(settings: Settings, directory: Path) -> list[Browser]:
-    """Return the browser that the settings name. Another one follows Lightpanda, for pages that it cannot render."""
+    """Return the browser that the settings name. After Lightpanda comes a second browser, for pages that Lightpanda
+    cannot render."""
     from crawler.web.browser.browser import Browser  # noqa: PLC0415, few crawls start one
 
     engine = settings.browser.engine

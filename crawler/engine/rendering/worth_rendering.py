@@ -24,13 +24,14 @@ from crawler.web.links.encoding import as_utf8
 
 TEXT = 60
 HOSTS_KEPT = 200  # hosts for which the last page is remembered
-NEW_KEPT = 1_000  # links and words that are remembered of it
+NEW_KEPT = 1_000  # links and words of that page that are remembered
 LENGTH_MOST = 2**20  # bytes of a document that are compared
 _TAG = re.compile(rb"<[^>]*>?")
 
 
 class RenderingPays:
-    """Decides on the pages of one run, and learns from them. The additions of a page are kept only in memory."""
+    """Decides which pages of one run to render, and learns from the results. The additions of a page are kept only in
+    memory."""
 
     def __init__(self, job: Job, discovery: Discovery) -> None:
         self._paying = Paying(job.counters.audited, job.seen.hash.secret, job.store)
@@ -38,8 +39,8 @@ class RenderingPays:
         self._last: OrderedDict[str, frozenset[str]] = OrderedDict()  # host -> additions of its last page
 
     def wants(self, lease: Lease, facts: PageFacts, when: str) -> Paid:
-        """Decide on a page that might be rendered. ``when``: the setting of its host. The result belongs in
-        ``Draft.paid``, whether the page is rendered or not."""
+        """Decide whether to render a page. ``when``: the setting of its host. The result belongs in ``Draft.paid``,
+        whether the page is rendered or not."""
         entry = lease.entry
         assert entry is not None
         paid = self._paying.weigh(lease.host.name, entry.href, facts.needs_scripts, when)

@@ -1,4 +1,4 @@
-"""Decides when a revisit is worth its request, so that the budget goes where it buys most freshness.
+"""Decides when a revisit is worth its request, so that the budget goes where it buys the most freshness.
 
 A page is *fresh* from a visit until it changes. For a given number of visits, pages are fresh for the largest share of
 time if each page is visited when the value of a visit reaches a threshold common to all pages (Azar, Horvitz, Lubetzky,

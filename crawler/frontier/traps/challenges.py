@@ -20,9 +20,9 @@ from urllib.parse import parse_qsl
 
 from msgspec import Struct
 
-BODY_MOST = 64 * 1024  # size of most challenges; a longer one needs a sign in its head
+BODY_MOST = 64 * 1024  # bytes; few challenges are longer, and a longer one needs a sign in its head
 READ_MOST = 1024 * 1024  # bytes searched at the start of a page; the search blocks the event loop
-LINKS_MOST = 8  # most links of a challenge: to its vendor, to a help page
+LINKS_MOST = 8  # maximum number of links of a challenge: to its vendor, to a help page
 
 
 class Challenge(Struct, frozen=True):

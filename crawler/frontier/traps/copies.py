@@ -37,11 +37,11 @@ except ImportError:  # fall back to the Python implementation
 else:
     digest_at_once = _native.content_digest
 
-DISTANCE = 3  # bits in which the simhashes of near copies may differ
+DISTANCE = 3  # maximum number of bits in which the simhashes of near copies differ
 SIMHASH_BYTES_MOST = 256 * 1024  # hashing the words of a larger page would delay the crawl
-COMPARED_MOST = 64  # most pages compared for each shared band
+COMPARED_MOST = 64  # maximum number of pages compared for each shared band
 _BANDS = 4
-_WORDS = 3  # hashed together
+_WORDS = 3  # number of words that are hashed together
 _AT_ONCE = 4_096
 _BYTES_AT_ONCE = 2**20
 _SPACE = b" \t\n\r\f"
@@ -90,7 +90,7 @@ class Copies:
         return replace(content, duplicate_of=None if url == href else url)
 
     def is_new(self, href: str, content: Content | None) -> bool:
-        """Return True if no other page of the host has these bytes. False if copies are not detected."""
+        """Return True if no other page of the host has these bytes, and False if copies are not detected."""
         if content is None or content.duplicate_of is None:
             return content is not None
         key = host_key(href).encode("ascii") + b"\0d" + content.digest
@@ -123,7 +123,8 @@ def remember(href: str, content: Content, batch: Batch) -> None:
 def content_digest(body: bytes) -> bytes:
     """Return 16 bytes: BLAKE2b of the body without white space.
 
-    A cryptographic hash, so that the author of one page cannot make another page of the host look like a copy of it.
+    The hash is cryptographic, so that the author of one page cannot make another page of the host look like a copy of
+    it.
     """
     return driven(_digest(body))
 

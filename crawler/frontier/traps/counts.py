@@ -11,7 +11,7 @@ from crawler.url.urls.domain import registrable_domain
 
 COUNT = b"n"  # key: this byte and a digest; value: the count
 MAX_RECORDS = 100  # `excluded` records per trap; further URLs are only counted
-DOMAIN_FACTOR = 50  # multiple of one host's limit: a domain with a wildcard record has endless hosts
+DOMAIN_FACTOR = 50  # limit of a domain as a multiple of a host's: a domain with a wildcard record has endless hosts
 STEP = 100  # number of URLs of one kind on a host that are counted at once for its domain
 KEPT_MAX = 50_000  # counters in memory, about 200 bytes each
 _NUMBER = struct.Struct("<Q")

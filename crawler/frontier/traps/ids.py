@@ -41,12 +41,12 @@ from crawler.url.urls.host_key import host_key
 
 MAX_ID_COPIES = 8  # visits that find a page again under another id, such as a session id
 SLOWER = 5  # multiplier of the required evidence where the evidence is weaker
-FORMS_MOST = 8  # forms of a URL, not counting those for all ids together and for growth
-CLOSED_MOST = 64  # closed forms of a host
+FORMS_MOST = 8  # maximum number of forms of a URL, not counting those for all ids together and for growth
+CLOSED_MOST = 64  # maximum number of closed forms of a host
 BODY_MOST = 2**18  # masking a larger page would delay the crawl
 _LONG = 16  # length from which any value counts as an id
 _ANYWHERE = 8  # least length of an id that is also masked outside links, for example in a hidden field
-_ANYWHERE_MOST = 4  # most ids of a page that are masked in this way
+_ANYWHERE_MOST = 4  # maximum number of ids of a page that are masked in this way
 _ID = (
     r"(?<![0-9A-Za-z])(?:[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}"
     r"|(?=[A-Za-z]*[0-9])[0-9A-Za-z]{8,}+)(?![0-9A-Za-z])"

@@ -158,7 +158,7 @@ class Traps:
         return [_of_ids(form, href)[1].words for form in closing], grown
 
     def refusal_of_queued(self, href: str) -> Refusal | None:
-        """Return the refusal of a URL that was admitted and whose page was since visited under another id, or None."""
+        """Return the refusal of an admitted URL if its page has since been visited under another id; None otherwise."""
         form = self.ids.met(href)
         return None if form is None else _of_ids(form, href)[1]
 
@@ -225,7 +225,7 @@ class Traps:
         return None
 
     def _refused(self, counted: Counted, number: int, href: str, changed: dict[bytes, int]) -> Refusal | None:
-        """Return the refusal of one more URL when the count is already ``number``, or None."""
+        """Return the refusal of one more URL if the count is already ``number``; None if the URL is not refused."""
         own = self._most(counted.limit)
         if own and number >= own:
             return Refusal.of_setting(_RULES[counted.limit], f"more than {own} {counted.words}")

@@ -497,7 +497,11 @@ END_STATES: dict[str, dict[str, Any]] = {
     "killed": stopped(Stop.INTERRUPTED, stopped_by="killed", stopped=None),
     "paused": {"state": "paused", "paused": "paused by user", "paused_by": "user"},
     "disk full": {"state": "paused", "paused": "disk full: [Errno 28] No space left on device", "paused_by": "disk"},
-    "outage": {"state": "paused", "paused": f"outage: no host answers since 12:00:00 ({LONG})", "paused_by": "outage"},
+    "outage": {
+        "state": "paused",
+        "paused": f"outage: no host has answered since 12:00:00 ({LONG})",
+        "paused_by": "outage",
+    },
     "long name": {"time_left": {"seconds": 9e7, "at_least": True, "host": NAME}},
 }
 ENDLESS = ("code", "outage", "long name")  # texts that are cut after three lines

@@ -1,8 +1,8 @@
 """Bodies of answers in files named by their digest: ``DIR/bodies/ab/cd/ab...``, the SHA-256 in hexadecimal.
 
 A file is written under a temporary name in the same directory and renamed, so a process that dies leaves no partial
-file under the final name. Equal bodies share a file. The file of a page that was not finished is not removed; it is
-used if the same body is fetched again.
+file under the final name. Equal bodies share a file. The file remains even if its page is not finished, and is used if
+the same body is fetched again.
 """
 
 from __future__ import annotations
@@ -155,7 +155,8 @@ class BodyFiles:
         return True
 
     def _is_there(self, path: Path, data: bytes) -> bool:
-        """True if the file holds these bytes. After a power loss it may differ if no finished page names it."""
+        """True if the file holds these bytes. After a power loss its content may differ if no finished page names
+        it."""
         try:
             if path.stat().st_size != len(data):
                 return False

@@ -122,6 +122,6 @@ def with_change(line: bytes, record: Record, end: int) -> bytes:
 
 
 def told_change(line: bytes, record: Record, cursor: str) -> bytes:
-    """Like ``with_change``, with a given ``cursor``."""
+    """Like ``with_change``, but add the given ``cursor``."""
     said = f',"change":"{change_of(record)}","cursor":"{cursor}"}}\n'
     return line.rstrip()[:-1] + said.encode("ascii")

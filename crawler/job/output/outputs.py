@@ -84,7 +84,7 @@ class Outputs:
         if End(file, start) < end:
             position = Position(file, start + len(data), len(data), zlib.crc32(data))
             if not output.holds(position):
-                raise OutputError(errno.EIO, f"{output} holds something else at {start}")
+                raise OutputError(errno.EIO, f"{output} holds other data at {start}")
             return
         output.append_at(file, start, data)
 

@@ -143,7 +143,7 @@ class PageFiles:
         """See ``RotatedFiles``. Compressed files are not checked."""
         if self.end < durable.offset:
             lost = next(lost_files(self.path), None)
-            lacks = "" if lost is None else f" ({lost.name} is not there, or not a file)"
+            lacks = "" if lost is None else f" ({lost.name} is missing, or not a file)"
             return f"has {self.end} bytes, but {durable.offset} were durable{lacks}"
         for segment in (*self._full, self._segment):
             if segment.is_compressed or segment.start >= durable.offset:

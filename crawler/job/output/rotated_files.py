@@ -1,7 +1,7 @@
 """An output in several files: ``DIR/NAME/STEM000001SUFFIX`` and so on. Only the last one is appended to, until it is
 full.
 
-A full file is only read from then on. To free space, it may be moved away once a later file is durable.
+Once full, a file is only read. To free space, it may be moved away once a later file is durable.
 """
 
 from __future__ import annotations

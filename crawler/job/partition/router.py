@@ -1,6 +1,6 @@
 """Routes URLs of a partition: URLs of other partitions go to the outbox, in the transaction that finds them.
 
-URLs of other partitions are handled by where they were found:
+How a URL of another partition is handled depends on where it was found:
 
     links of a page            sent, unless sent recently, in which case they are duplicates; their owner queues new
                                ones and counts others as duplicates; those in a closed trap, known to an older

@@ -89,7 +89,7 @@ class JournalSearch:
         return missing
 
 
-RECENT_MOST = 10_000  # keys of about 150 bytes each: the pages of a site link to the same URLs again and again
+RECENT_MOST = 10_000  # keys cached, about 150 bytes each: pages of a site often link to the same URLs
 _KEY = attrgetter("key")
 
 

@@ -89,7 +89,7 @@ class JobLock:
             raise JobError(
                 f"{directory} is in use by process {holder or 'unknown'}: stop that process first", new_job=True
             )
-        # In this order, because a full disk might not give back a block that was just freed.
+        # Write before truncating, because a full disk might not give back a block that was just freed.
         os.ftruncate(fd, os.pwrite(fd, f"{os.getpid()}\n".encode("ascii"), 0))
 
     def release(self) -> None:

@@ -6,8 +6,8 @@
 
 Rows are processed in batches. The files of a batch are made durable, then the index, then the cursor: after a kill, the
 rows of the batch are read again. If a file of the batch already existed, the index is rewritten without its old line
-before the new one is appended. Files that no longer have a line are removed after that, so each line has its file at
-any time. Memory holds the names of one batch.
+before the new one is appended. Files that no longer have a line are removed last, so that every line always has its
+file. Memory holds the names of one batch.
 
 A path is derived from the URL, with a folder for the host and one for each folder of the URL. No two URLs share a path,
 and no file has the name that another URL needs for a folder: either the URL can be reconstructed from the path, or the
@@ -103,7 +103,7 @@ class Cursor(Struct):
     """The content of ``.cursor``.
 
     ``job``: the job of the rows. ``files``, ``bytes``: the number of files and their size; ``index``: the size of the
-    index with the lines of these files. ``places``: by source, one job or several partitions."""
+    index with the lines of these files. ``places``: the last row read from each source, a job or a partition."""
 
     job: str
     files: int = 0
@@ -317,7 +317,7 @@ class _Batch:
             for folder in folders[:-1]:  # the last one is the target
                 if folder.is_symlink():
                     raise JobError(
-                        f"{folder} is a link: remove it, files are written to folders of {self._target} only"
+                        f"{folder} is a link: remove it; files are written only to folders of {self._target}"
                     )
             if not row.gone:
                 path.parent.mkdir(parents=True, exist_ok=True)

@@ -350,7 +350,7 @@ class Part(NamedTuple):
     bytes.
 
     ``payloads``: digests of payloads archived here for the first time, each with the capture to which later ones may
-    refer, as stored by ``crawler.web.archive.payloads``; and other such rows."""
+    refer, and other rows that ``crawler.web.archive.payloads`` stores."""
 
     kind: int
     data: bytes

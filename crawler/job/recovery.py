@@ -350,7 +350,7 @@ def _check_durable(output: PageFiles | RotatedFiles, path: Path, durable: End, l
         fault = f"is damaged at offset {last.end - last.length}: durable records are missing there"
     if fault is not None:
         raise JobError(
-            f"{path} {fault}: restore the file as the crawl left it, keep the remaining records with `crawler repair "
+            f"{path} {fault}: restore the file as the crawl left it or keep the remaining records with `crawler repair "
             f"{output.job}`",
             new_job=True,
         )

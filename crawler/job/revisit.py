@@ -71,8 +71,8 @@ class Revisiting:
     def conditions(self, entry: Entry) -> Mapping[str, str]:
         """Return the headers of a conditional request. Raises PageError, LeftOutError.
 
-        Empty for a first visit, if left-out links may be admitted now, and for a retry, since the server may fail
-        because of the conditions."""
+        Empty for a first visit, for a page whose left-out links may be admitted now, and for a retry, because the
+        conditions may have made the server fail."""
         conditional = entry.revisit and not entry.tries and not self.left_out.wants_whole(entry)
         page = self._revisits.page(entry.href) if conditional else None
         return {} if page is None else page.conditions

@@ -67,8 +67,8 @@ class RecordSink:
         *,
         logs: bool = False,
     ) -> None:
-        """``look`` checks that the outputs, and possibly more, are in their places; by default the outputs alone.
-        ``logs``: the transaction keeps the written data for a log."""
+        """``look`` checks that the outputs, and possibly other files, are in place; by default it checks only the
+        outputs. ``logs``: the transaction keeps the written data for a log."""
         self._logs = logs
         self._outputs = outputs
         self._look = look or outputs.look

@@ -53,7 +53,7 @@ class Sealing:
             raise ChunkError(f"not a message of a log: {len(data)} bytes")
         _, version, kind, partition = _HEAD.unpack_from(data)
         if version != _VERSION:
-            raise ChunkError(f"message of a log of version {version}, not {_VERSION}")
+            raise ChunkError(f"message of a log has version {version}, not {_VERSION}")
         body = memoryview(data)[:-_SEAL]
         if self._seal(body) != data[-_SEAL:]:
             raise ChunkError("message of a log is damaged, or belongs to another crawl")

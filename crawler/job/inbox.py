@@ -70,7 +70,7 @@ class UrlBatch(Struct, frozen=True):
 
 class Answer(Struct, frozen=True):
     """The result for a set of URLs: the numbers of new, known and out-of-scope ones, the invalid ones with reasons, and
-    the number with a user name or password, which is not sent."""
+    the number of URLs with a user name or password, which the crawler does not send."""
 
     admitted: int = 0
     known: int = 0

@@ -124,8 +124,8 @@ class Job:
         """Create the job, or resume it.
 
         ``now`` is in seconds since 1970. ``anchor`` shows whether the clock was set since the last run, ``router``
-        decides which URLs belong to this job. ``platform.line`` is the line of its log. Raises JobError (also for an
-        unwritable directory), UnknownVersionError, OSError if the disk fails, and the codecs' errors
+        decides which URLs belong to this job. ``platform.line`` identifies its log of steps. Raises JobError (also for
+        an unwritable directory), UnknownVersionError, OSError if the disk fails, and the codecs' errors
         (``stored_errors``) if stored bytes are damaged."""
         self.notes: list[str] = []
         self.events = Events()  # events of hosts and URLs; a display replaces this object

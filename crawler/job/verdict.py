@@ -78,8 +78,8 @@ class Draft(Struct):
     it is a wanted page; None if the code was not called. ``chain``: the redirects up to the next URL; ``again``: a URL
     of that chain to visit again, if the chain leads back to it and the cookies have changed. ``sights``: facts about
     the ids in the URL. ``rendering``: the result of a browser; if that is a page, ``body`` is its document. ``paid``:
-    whether it was to be rendered, and whether that paid off; None if no browser is wanted for it. ``links``: its last
-    links, with the counts of all."""
+    whether the page was to be rendered, and whether that paid off; None if no browser is wanted for it. ``links``: the
+    page's last links, with the counts of all its links."""
 
     record: PageRecord
     request: RequestOutcome = NOT_REQUESTED

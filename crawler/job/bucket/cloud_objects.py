@@ -74,7 +74,7 @@ class CloudObjects:
             self._store = make(bucket, prefix=prefix or None, client_options=client, retry_config=_RETRY)
         except (BaseError, ValueError) as error:
             raise BucketError(
-                f"cannot use {self.address}: {_reason(error)}; check the environment's {provider}_..."
+                f"cannot use {self.address}: {_reason(error)}; check the environment variables {provider}_..."
             ) from None
 
     def put(self, key: str, data: bytes) -> bool:

@@ -34,7 +34,7 @@ log = logging.getLogger("crawler")
 Beside = Callable[[Callable[[], Any]], Awaitable[Any]]
 
 _EVERY = 1.0  # seconds between two log objects
-_QUIET = 5.0  # seconds, if no visit was finished since
+_QUIET = 5.0  # the same, if no visit was finished since
 _SIGN = 20.0  # seconds without steps between two signs of life
 _CHUNK = 4 * 2**20  # bytes of steps per object, unless a single step is larger
 _STEPS, _SECONDS = 20_000, 300.0  # steps and seconds between two snapshots
@@ -134,7 +134,7 @@ class Keeping:
 
     async def keep(self) -> OSError:
         """Keep the bucket up to date until cancelled. If another process closes the log (TakenOverError) or a disk
-        fails, make the jobs unable to write, and return the error. Raises any bug."""
+        fails, make the jobs unable to write, and return the error. Other exceptions are bugs, and are raised."""
         failed = OSError("the bucket is no longer kept up to date")
         try:
             async with asyncio.TaskGroup() as group:

@@ -3,7 +3,7 @@ transitions are in this module.
 
     state of the newest owner   found                         what the next one does
     none                        no owner object               put owner 1
-    writing                     its log is open               wait while it lives; then close the log, put the next one
+    writing                     its log is open               wait until the owner dies; close its log; put the next
     closed                      its log is closed             put the next owner
     released                    its release object            put the next owner
     ours                        this process had it before    put the next owner
@@ -254,8 +254,8 @@ class _Taking:
         self._newcomer.check(self._directory / RESTORING)
 
     def take(self) -> int:
-        """Close the log of the last owner, unless it has released the partition, and become the next one. Returns the
-        epoch."""
+        """Close the log of the last owner, unless that owner has released the partition, and become the next owner.
+        Returns the epoch."""
         if self.last is not None and not self.was_released and not self._was_ours:
             self._close(self.last)
         failpoint("bucket.closed")

@@ -175,16 +175,16 @@ class Counters(Struct, array_like=True, forbid_unknown_fields=True):
     pages_redirected: Annotated[int, counter("Visits that were redirected.")] = 0
     pages_soft404: Annotated[int, counter("Visits to soft-404 pages, which hosts send for nonexistent paths.")] = 0
     pages_blocked: Annotated[int, counter("Visits to pages that block the crawler or require payment.")] = 0
-    internal_failures: Annotated[int, counter("Responses that the crawler could not read because of a bug in it.")] = 0
+    internal_failures: Annotated[int, counter("Responses that could not be read because of a bug in the crawler.")] = 0
     pages_code_failed: Annotated[int, counter("Pages on which the user's code failed.")] = 0
-    calls_code_failed: Annotated[Counts, counter("Failed calls to the user's other functions.", label=HOOK)] = {}
+    calls_code_failed: Annotated[Counts, counter("Failed calls to the user's code except on_page.", label=HOOK)] = {}
     status: Annotated[Counts, counter("Visits by the class of their final status.", name="responses", label=CLASS)] = {}
-    throttled: Annotated[int, counter("Answers that ask to slow down: 429 and 503, including robots.txt.")] = 0
+    throttled: Annotated[int, counter("Answers that ask to slow down (429 and 503), also for robots.txt.")] = 0
     robots_fetched: Annotated[int, counter("robots.txt requests answered or given up.")] = 0
     robots_unreachable: Annotated[int, counter("Failed reads of robots.txt, after which everything is disallowed.")] = 0
     robots_stale: Annotated[int, counter("Failed reads of robots.txt, after which the last good copy is used.")] = 0
     robots_cut: Annotated[int, counter("robots.txt files read in part.")] = 0
-    retries: Annotated[int, counter("Tries repeated after a transient failure.")] = 0
+    retries: Annotated[int, counter("Retries after transient failures.")] = 0
     bytes_fetched: Annotated[int, counter("Bytes of response bodies, decoded.", name="fetched_bytes")] = 0
     links_found: Annotated[int, counter("Links found on pages.")] = 0
     links_off_scope: Annotated[int, counter("Links that lead out of the scope.")] = 0
@@ -343,9 +343,9 @@ _OTHERS: dict[str, Statistic] = {
     "seen.ledger.waiting": gauge("URLs reported as seen that are waiting to be confirmed.", unit="urls"),
     "seen.ledger.confirmed": counter("URLs correctly reported as seen."),
     "seen.ledger.false_positives": counter("URLs reported as seen by mistake, and admitted later."),
-    "seen_at_end.urls": gauge("Forecast of the URLs in the seen-set at the end of the crawl.", name="seen_end_urls"),
-    "seen_at_end.fill": ratio("Share of the seen-set's capacity in use at the end of the crawl.", name="seen_end_fill"),
-    "seen_at_end.fpp": ratio("False-positive probability at the end of the crawl.", name="seen_end_fpp"),
+    "seen_at_end.urls": gauge("Forecast number of URLs in the seen-set at the end of the crawl.", name="seen_end_urls"),
+    "seen_at_end.fill": ratio("Forecast share of the seen-set's capacity in use at the end.", name="seen_end_fill"),
+    "seen_at_end.fpp": ratio("Forecast false-positive probability at the end of the crawl.", name="seen_end_fpp"),
     "seen_at_end.urls_skipped": gauge(
         "Expected number of URLs skipped by mistake by the end of the crawl.", name="seen_end_skipped_urls"
     ),

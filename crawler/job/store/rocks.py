@@ -459,7 +459,7 @@ class RocksStore(Store):
             self._failure = None
 
     def expect_lookups(self, family: Family) -> None:
-        """See ``Store``. Only the family ``SEEN`` of a writable store needs a change."""
+        """See ``Store``. Only the family ``SEEN`` of a writable store has options to change."""
         if family is Family.SEEN and self._exact is False:
             self._exact = True
             with self._error("cannot set options of the store"):

@@ -158,7 +158,7 @@ class Admission:
         is_given = seed and via is None and self._frontier.order is Order.SCORE
         score = SEED_SCORE if is_given else share / len(urls)
         met = len(urls)
-        if not (share or found.candidates):  # for these, even known URLs must be updated
+        if not (share or found.candidates):  # these values must be updated even for known URLs
             urls = list(compress(urls, map(not_, map(self._recent.__contains__, map(_KEY, urls)))))
         keys = list(map(_KEY, urls))
         digests, new = self.seen.admit(keys, batch) if keys else (b"", [])
@@ -197,7 +197,7 @@ class Admission:
             if priority is None:
                 priority = self.policy.classes.of(href, depth, seed=seed, sitemap_priority=known.listed)
             if chain:
-                priority = 0  # to visit it while its cookies are valid
+                priority = 0  # so that it is visited while its cookies are valid
             elif priority is None:
                 priority = otherwise if known.priority is None else known.priority
             often = 0 if known.stated is None else known.stated.frequency

@@ -97,6 +97,6 @@ def follow_clock(store: Reader, anchor: Anchor | None, now: float, tell: Callabl
     if moved:
         way = "forward" if by > 0 else "back"
         tell(
-            f"the clock was set {way} by {abs(by):.0f} s since the last run: adjusted the waiting times "
+            f"the clock was set {way} by {abs(by):.0f} s since the last run: the waiting times were adjusted "
             f"({'1 host' if moved == 1 else f'{moved} hosts'})"
         )

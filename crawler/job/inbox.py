@@ -182,7 +182,7 @@ class Inbox:
         content = {**read_envelope(path, MAGIC, VERSION, path.name), "name": name}
         found = content_of(content, UrlBatch, path.name, lambda _, text: Pattern(text))
         if found.pattern is not None and found.priority is None:
-            raise EnvelopeError(f"{path.name}: a pattern without a class")
+            raise EnvelopeError(f"{path.name}: a pattern needs a class")
         return found
 
     def close_batch(self, url_batch: UrlBatch, answer: Answer) -> None:

@@ -127,7 +127,7 @@ class LeftOutRows:
     returns its entry; None if it is already queued. ``tell`` is called with one line for the first URL that each rule
     refuses."""
 
-    _rules: OwnRules  # of this run; set by ``load``
+    _rules: OwnRules  # rules of this run; set by ``load``
     _traps: Traps
 
     def __init__(

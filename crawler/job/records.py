@@ -443,7 +443,7 @@ def _is_odd(position: Position) -> bool:
 
 
 _ENDS = StoredValue(list[End], "the ends of outputs")
-encode_ends = _ENDS.encode  # of the outputs other than ``pages.jsonl``; stored by every transaction
+encode_ends = _ENDS.encode  # for outputs other than ``pages.jsonl``; every transaction stores them
 
 
 def decode_ends(value: bytes | None) -> dict[int, End]:

@@ -395,7 +395,7 @@ def requeue(into: Requeue, cut: OutputCut, batch: Batch) -> None:
     first = min(key for key, _ in (*cut.lost, *cut.lost_asides))
     for digest, row in into.store.rows(Family.PAYLOADS):
         if row[: len(first)] >= first:
-            batch.delete(Family.PAYLOADS, digest)  # its capture is lost
+            batch.delete(Family.PAYLOADS, digest)  # the payload's capture is lost
     for key, _ in cut.lost_asides:
         batch.delete(Family.ASIDES, key)
     # ``crawler text`` detects that a page's row is missing. A host may have lost its robots.txt and its terms.

@@ -107,7 +107,7 @@ class RecordSink:
                 if self._logs:
                     transaction.bodies.append(body)
                 transaction.batch.put(Family.META, BODY_SIZES, self._outputs.bodies.encoded_sizes())
-        positions = transaction.positions  # of an earlier call, after which the disk was full
+        positions = transaction.positions  # includes those of an earlier call that a full disk interrupted
         for part in parts[len(positions) :]:
             position, data = self._outputs.append(part)
             positions.append(position)

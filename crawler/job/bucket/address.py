@@ -32,7 +32,7 @@ def open_objects(address: str, *, reading: bool = False) -> Objects:
     if "@" in rest or "?" in rest or "#" in rest:
         raise BucketError(
             f"the address holds a user, a password or options, which others could read: write only {scheme}://, the "
-            "bucket and a prefix, and put credentials into the environment"
+            "bucket and a prefix, and put credentials in the environment"
         )
     match = _IN_CLOUD.fullmatch(rest)
     if match is None or (match[2] and not is_key(match[2])):

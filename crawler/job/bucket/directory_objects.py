@@ -119,7 +119,7 @@ class DirectoryObjects:
             above, folder = folder, folder / name
             if folder not in self._durable:
                 make_private_directory(folder, exist_ok=True)
-                self._disk.sync_directory(above)  # even if it exists: its creator may have died before the sync
+                self._disk.sync_directory(above)  # even if it existed: its creator may have died before the sync
                 self._durable.add(folder)
         return folder
 

@@ -182,7 +182,7 @@ class Keeping:
         try:
             if kept.job.writer.failed is not None or not await self.flush(partition, whole=whole):
                 return False
-            with contextlib.suppress(TimeoutError, BucketDown, BucketError):  # then the next owner closes the log
+            with contextlib.suppress(TimeoutError, BucketDown, BucketError):  # on failure the next owner closes the log
                 async with asyncio.timeout(_LAST):
                     await self._beside(partial(release, self.objects, partition, kept.epoch, self.number))
         finally:

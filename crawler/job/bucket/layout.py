@@ -191,7 +191,7 @@ def snapshot_key(partition: int, epoch: int, number: int) -> str:
 
 
 def piece_name(partition: int, digest: str) -> str:
-    """Return the name of a piece in snapshots."""
+    """Return the name by which snapshots refer to a piece."""
     return f"{partition:02}/{digest}"
 
 

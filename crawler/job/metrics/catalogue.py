@@ -85,7 +85,7 @@ def names(values: Sequence[Any]) -> list[Any]:
 
 
 def value_at(stats: Mapping[str, Any], path: str) -> Any:
-    """Return the value of a statistic; None if any part of the path is."""
+    """Return the value of a statistic; None if any part of the path is None or missing."""
     value: Any = stats
     for key in path.split("."):
         value = None if value is None else value.get(key)

@@ -152,9 +152,9 @@ class SeenAtEnd(Struct, frozen=True):
 
 class _Slice(Struct):
     capacity: int
-    fpp: float  # when full
+    fpp: float  # fpp when full
     count: float = 0.0
-    now: float = 0.0  # its present fpp
+    now: float = 0.0  # present fpp
 
     def fpp_then(self, *, bloom: bool) -> float:
         """Return the fpp with ``count`` keys: for a Bloom filter, which is full when half its bits are set, from its

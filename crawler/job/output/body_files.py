@@ -94,13 +94,13 @@ class BodyFiles:
     """The bodies of a job opened for writing."""
 
     def __init__(self, job: Path, disk: Disk) -> None:
-        self.size = Size(0, 0)  # as stored, plus what was written since
+        self.size = Size(0, 0)  # size as stored, plus the bodies written since
         self._job = job
         self._disk = disk
         self._large = threading.Lock()  # one large body is written at a time
-        self._ahead: dict[str, bool] = {}  # large ones written before their page is finished: True if the file is new
-        self._files: set[str] = set()  # not durable yet
-        self._directories: set[Path] = set()  # with names that are not durable yet
+        self._ahead: dict[str, bool] = {}  # large bodies written before their page is finished: True if the file is new
+        self._files: set[str] = set()  # files that are not durable yet
+        self._directories: set[Path] = set()  # directories with names that are not durable yet
         self._held: list[str] = []  # names of bodies that ``holds`` found
         self._uncounted: set[str] = set()  # names that ``uncount`` subtracted
 
@@ -131,7 +131,7 @@ class BodyFiles:
         """Write the file unless it exists. Returns True if it was written."""
         path = self._job / name
         if self._is_there(path, data):
-            self._dirty(name)  # it may be left from a process that was killed before a sync
+            self._dirty(name)  # a process that was killed before a sync may have left it
             return False
         part = path.with_name(f"{path.name}.part")
         try:

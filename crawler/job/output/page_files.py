@@ -120,7 +120,7 @@ class PageFiles:
             self._disk.unlink(self._segment.path)
             self._unsynced.names_changed = True
             last = self._opened(before)
-            self._last.close()  # only now: ``_last`` must stay usable if opening the other file fails
+            self._last.close()  # not earlier: ``_last`` must stay usable if opening the other file fails
             self._segment, self._last = self._full.pop(), last
         if end > self.end:
             raise OutputError(

@@ -105,7 +105,7 @@ class Inlet:
             and link_batch.epoch >= known.epoch
         ):
             return Verdict.ADMITTED
-        known.owed = True  # in any case, tell the sender what is durable here
+        known.owed = True  # whatever the verdict, the sender learns what is durable here
         self._unsettled.add(link_batch.sender)
         if link_batch.epoch < known.epoch:
             return Verdict.STALE
@@ -127,7 +127,7 @@ class Inlet:
         batch, for the state that is durable here. ``durable``: the last durable transaction, -1 if there is none."""
         due = list[Ack]()
         if durable < 0:
-            return due  # not even the initial content
+            return due  # not even the initial content is durable
         for sender in sorted(self._unsettled):
             known = self._from[sender]
             while known.written and known.written[0][0] <= durable:

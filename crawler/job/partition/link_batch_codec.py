@@ -55,7 +55,7 @@ class Note(NamedTuple):
     message: bytes
 
 
-Content = LinkBatch | Ack | Note  # of an entry
+Content = LinkBatch | Ack | Note  # the content of an entry on a carrier
 
 _KINDS: dict[type[Content], int] = {LinkBatch: 1, Ack: 2, Note: 3}
 _TYPES = {kind: of for of, kind in _KINDS.items()}

@@ -55,7 +55,7 @@ class PartitionRouter:
     def __init__(self, me: int, placement: Placement, sent_bytes: int = SENT_BYTES) -> None:
         """``sent_bytes``: the memory for recently sent URLs; with 0, every URL is sent each time. Raises ValueError."""
         if not 0 <= me < placement.partitions:
-            raise ValueError(f"no partition {me} of {placement.partitions}")
+            raise ValueError(f"the crawl has {placement.partitions} partitions, so there is no partition {me}")
         self.me = me
         self.placement = placement
         self.sent: RecentDigests | None = remember(sent_bytes) if sent_bytes else None

@@ -50,7 +50,7 @@ class Sealing:
     def open(self, data: bytes) -> Sealed:
         """The inverse of ``close``. Raises ChunkError."""
         if len(data) < _HEAD.size + _SEAL or data[0] != _MAGIC:
-            raise ChunkError(f"not a message of a log: {len(data)} bytes")
+            raise ChunkError(f"{len(data)} bytes are not a message of a log")
         _, version, kind, partition = _HEAD.unpack_from(data)
         if version != _VERSION:
             raise ChunkError(f"message of a log has version {version}, not {_VERSION}")

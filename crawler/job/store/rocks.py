@@ -277,7 +277,7 @@ class RocksStore(Store):
         elif self._at is self._path:
             self._check_logs()
         for log in sorted((*self._at.glob("*.log"), *self._at.glob("MANIFEST-*"))):  # both have the log format
-            with contextlib.suppress(FileNotFoundError):  # the writer of the store has flushed and removed it
+            with contextlib.suppress(FileNotFoundError):  # the writer of the store has flushed the log and removed it
                 offset = recycled_record(log)
                 if offset is not None:
                     raise StoreDamagedError(

@@ -51,7 +51,7 @@ _ROWS = 256  # events read at a time: each has at most a few thousand digests
 
 class JournalSearch:
     """A search, one page of events at a time. ``found``: for each digest found, how often the journal admits its key,
-    minus how often it removes it."""
+    minus how often it removes that key."""
 
     def __init__(self, journal: Reader, digests: bytes) -> None:
         self.found: Counter[bytes] = Counter()
@@ -349,8 +349,8 @@ class Admission:
 
 
 def admitted_less_forgotten(journal: Reader, digests: bytes) -> Counter[bytes]:
-    """Return, for each of ``digests``, how often the journal admits its key, minus how often it removes it. Reads the
-    whole journal."""
+    """Return, for each of ``digests``, how often the journal admits its key, minus how often it removes that key. Reads
+    the whole journal."""
     search = JournalSearch(journal, digests)
     while search.step():
         pass

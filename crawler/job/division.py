@@ -89,7 +89,7 @@ class Part(Struct):
     store: Store
     counters: Counters = field(default_factory=Counters)
     doubted: int = 0  # number of URLs in its ledger
-    messages: dict[int, int] = field(default_factory=lambda: defaultdict[int, int](int))  # numbers in its outbox, by target
+    messages: dict[int, int] = field(default_factory=lambda: defaultdict[int, int](int))  # by target, in its outbox
     batch: Batch = field(default_factory=Batch)
 
     def put(self, family: Family, key: bytes, value: bytes) -> None:

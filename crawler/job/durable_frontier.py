@@ -382,7 +382,8 @@ class DurableFrontier:
         return drive(self.job.checkpointer.checkpoint(self._clock() if now is None else now, whole=whole))
 
     def close(self) -> None:
-        """Make all changes durable and release the directory. URLs on lease are queued again when it is next opened."""
+        """Make all changes durable and release the directory. URLs on lease are queued again when the directory is next
+        opened."""
         if self._closed:
             return
         self._closed = True

@@ -103,8 +103,8 @@ class Release(Struct, frozen=True):
 
 
 class Standing(Struct, frozen=True):
-    """The newest ``epoch`` of a partition and its owner; 0 and None if it never had one. ``releases``: the epochs whose
-    owners released it."""
+    """The newest ``epoch`` of a partition and its owner; 0 and None if the partition never had an owner. ``releases``:
+    the epochs whose owners released it."""
 
     epoch: int = 0
     owner: Owner | None = None
@@ -156,13 +156,13 @@ class Snapshot(Struct, frozen=True):
         return Mark(*self.mark)
 
     def pieces(self) -> set[str]:
-        """Return the names of all its pieces."""
+        """Return the names of all pieces of the snapshot."""
         stored = [self.pages, *self.files.values(), *self.outputs.values()]
         return {piece for each in stored for piece in each.pieces} | set(self.bodies)
 
     @property
     def size(self) -> int:
-        """The size of its files in bytes, without bodies."""
+        """The size of the snapshot's files in bytes, without bodies."""
         return self.pages.size + sum(each.size for each in (*self.files.values(), *self.outputs.values()))
 
 

@@ -74,7 +74,7 @@ class Pieces:
         return name
 
     def know_only(self, names: set[str]) -> None:
-        """Stop relying on all pieces except these: the others may be removed."""
+        """Rely only on these pieces from now on, because all others may be removed."""
         self._known = {digest: name for digest, name in self._known.items() if name in names}
 
     def get(self, name: str) -> bytes:

@@ -1,6 +1,6 @@
 """Finds what needs attention in a crawl: a pure function of the mapping of ``stats --json``.
 
-The page of a crawl shows all of it; the list of jobs and the notices show only the needs with ``told`` set.
+The page of a crawl shows all needs; the list of jobs and the notices show only those with ``told`` set.
 """
 
 from __future__ import annotations

@@ -171,7 +171,7 @@ class _Measured(Struct, frozen=True):
 
 
 def _measured(path: Path) -> _Measured:
-    """Measure a file, with a cache. Raises OSError."""
+    """Measure a file. Results are cached. Raises OSError."""
     found = path.stat()
     if not stat.S_ISREG(found.st_mode):
         return _Measured(0, False, False)

@@ -338,8 +338,8 @@ def file_in_output(file: int) -> int:
 
 
 class End(NamedTuple):
-    """The end of an output: its last file, by the number in positions, and the offset in it. A file number that is 0 in
-    its output means that there is no file yet."""
+    """The end of an output: the number of its last file in positions, and the offset in that file. A file number that
+    is 0 in its output means that there is no file yet."""
 
     file: int
     offset: int

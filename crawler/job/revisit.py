@@ -58,8 +58,8 @@ class Revisiting:
         self._revisits.next_round = self.timetable.next_round
 
     def load(self, say: Callable[[str], None], batch: Batch) -> None:
-        """Record whether all finished pages were finished with revisits enabled. Otherwise report that the others have
-        no next visit."""
+        """Record whether all finished pages were finished with revisits enabled. If not, report that the others have no
+        next visit."""
         all_scheduled = self._store.get(Family.META, _ALL_SCHEDULED) is not None or not self._counters.done
         if not self.enabled:
             batch.delete(Family.META, _ALL_SCHEDULED)

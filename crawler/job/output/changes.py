@@ -117,7 +117,7 @@ BEGINNING = Cursor(0, "")
 
 
 def with_change(line: bytes, record: Record, end: int) -> bytes:
-    """Return the line of a record with its change and the cursor after it added."""
+    """Return a record's line, extended by its change and by the cursor after the record."""
     return told_change(line, record, str(Cursor.after(line, end)))
 
 

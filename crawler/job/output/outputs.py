@@ -75,9 +75,9 @@ class Outputs:
         return self.of(part.kind).append(part.data, self._file_size)
 
     def append_at(self, file: int, start: int, data: bytes) -> None:
-        """Append data copied from another directory at the same place; do nothing if it is there already.
+        """Append data copied from the same place in another directory; do nothing if this output already holds it.
 
-        Raises OSError, and OutputError if this output does not end there."""
+        Raises OSError, and OutputError if this output does not end at that place."""
         kind = kind_of(file)
         output: RotatedFiles | PageFiles = self.pages if kind == 0 else self.of(kind)
         end = output.end if isinstance(output, RotatedFiles) else End(file, output.end)

@@ -49,7 +49,7 @@ class Size(NamedTuple):
 
 
 class RotatedFiles:
-    """The output of a job, opened for appending. ``head`` returns the first bytes of a file, given its name: they
+    """The output of a job, opened for appending. ``head`` maps a file's name to the first bytes of the file, which
     belong to its first record."""
 
     def __init__(self, job: Path, form: Form, disk: Disk) -> None:

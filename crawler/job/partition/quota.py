@@ -80,7 +80,7 @@ class CrawlQuota:
         return [number for number, wish in self._wishes.items() if could and wish.more and wish.has == held.get(number)]
 
     def hear(self, partition: int, wish: Wish | None = None) -> Grant | Recall:
-        """Process a wish, or the partition's last one once more. Returns the answer."""
+        """Process a wish; without one, process the partition's last wish again. Returns the answer."""
         if wish is not None and wish.term != self.term:
             return Recall(self.term)
         wish = self._wishes[partition] = wish or self._wishes[partition]

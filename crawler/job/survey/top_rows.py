@@ -24,7 +24,7 @@ from msgspec import Struct, field
 class TopRows(Struct):
     """Rows of ``columns`` sums for at most ``places`` keys. ``missed``: the maximum weight that a row may lack.
 
-    Each row in ``rows`` ends with its weight plus the value of ``missed`` when the key was added, so that it can be
+    Each row in ``rows`` ends with its weight plus the value of ``missed`` when the key was added. This sum can be
     compared with ``missed`` directly, without a subtraction."""
 
     places: int

@@ -29,7 +29,7 @@ from crawler.job.output.page_files import PageFiles
 from crawler.job.recovery import trim_finished
 from crawler.job.transaction import TransactionWriter
 
-_ENDS = 1_000  # number of output ends kept: one per sync, so as many seconds
+_ENDS = 1_000  # number of output ends kept: one per sync, and so one per second
 
 
 class Promises:

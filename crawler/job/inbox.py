@@ -49,7 +49,7 @@ _URLS = ".urls"
 _COMMAND = ".command"
 _ANSWER = ".answer"
 _PART = ".part"
-_NUMBERS = itertools.count(1)  # numbers of files that this process creates
+_NUMBERS = itertools.count(1)  # numbers the files that this process creates
 _NAME = re.compile(r"[0-9]{20}-[0-9]+-[0-9]+")
 
 

@@ -140,7 +140,7 @@ class Job:
                 router.load(self.files.store, self.counters)
             self._load(settings, now, anchor, router)
             if self.partition is not None and self.epoch:
-                # The previous process may have requested hosts, but lost the records of that in a power loss.
+                # The previous process may have requested hosts, and lost the records of these requests in a power loss.
                 self.frontier.resume()
             self.checkpointer.renewal = platform.renewal
         except BaseException:
@@ -469,7 +469,7 @@ class Job:
         tell_host(self.events, lease.host, request, now)
 
     def keep_again(self, visit: str, kept: Kept) -> None:
-        """Add newly derived data of the page of a visit (``visit_name``) to the outputs."""
+        """Add data newly derived from the page of a visit (``visit_name``) to the outputs."""
         with self.writer as transaction:
             self._put_aside(visit, kept, transaction)
 

@@ -48,7 +48,7 @@ _HOST, _PORT, _HASH = 60, 5, 16
 _NOT_IN_HOST = re.compile(r"[^a-z0-9._-]|^\.|^\Z|\.(?=jsonl\Z)")
 _NOT_IN_NAME = re.compile(r"[^A-Za-z0-9._~@,()+=%-]|^\.")
 _NOT_IN_FOLDER = re.compile(rf"{_NOT_IN_NAME.pattern}|^\Z|\.(?=md\Z)")
-_RESERVED = re.compile(rf"index|.*-[0-9a-f]{{{_HASH}}}")  # names that other URLs get
+_RESERVED = re.compile(rf"index|.*-[0-9a-f]{{{_HASH}}}")  # names that the program gives to other URLs
 
 
 def file_of(url: str) -> str:
@@ -216,7 +216,7 @@ def read_cursor(target: Path, job: str | None = None) -> Cursor | None:
 
 
 def markdown_fault(job: Path) -> str | None:
-    """Describe the first fault of the files in a job directory; None if all exist. Raises JobError if its identity
+    """Describe the first problem with the files in a job directory; None if all exist. Raises JobError if its identity
     cannot be read."""
     target, name = job / DIRECTORY, name_of_job(read_identity(job))
     try:

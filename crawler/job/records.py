@@ -171,7 +171,7 @@ def _second_label(seconds: int) -> str:
 
 
 NOT_RENDERED = "not rendered: "  # prefix of the error of a page that a browser could not render
-_RENDERED = ("rendered", "engine", "engine_ms", "rendered_for")  # names in a record of the fields of ``RenderedAs``
+_RENDERED = ("rendered", "engine", "engine_ms", "rendered_for")  # names that the fields of ``RenderedAs`` have in a record
 
 
 def encode_page(record: PageRecord, kept: Sequence[Position] = (), body: Body | None = None) -> bytes:
@@ -229,7 +229,7 @@ def encode_page(record: PageRecord, kept: Sequence[Position] = (), body: Body | 
 
 
 def _in_ascii(row: Mapping[str, Any]) -> bytes:
-    """Return the row as JSON. Other characters are escaped, so that no reader takes one of them for a line end."""
+    """Return the row as JSON in ASCII. Other characters are escaped, so that no reader mistakes one for a line end."""
     try:
         line = _ENCODER.encode(row)
     except UnicodeEncodeError:  # a lone surrogate in a library's message

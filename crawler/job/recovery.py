@@ -264,7 +264,7 @@ def check_output(store: Reader, outputs: Outputs, sequence: int) -> OutputCut:
     generation.
 
     The first URL that has a part missing in any output is lost, and so are all later ones. Raises JobError if a file
-    lacks durable records, if that can be detected without reading the whole file."""
+    lacks durable records and this can be detected without reading the whole file."""
     walk = _Walk(outputs)
     border = sequence_key(sequence)
     for key, event in _finished(store, border):

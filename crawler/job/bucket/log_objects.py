@@ -21,7 +21,7 @@ from crawler.job.steps.step_codec import Chunk, decode_chunk, encode_chunk
 _SIZE = struct.Struct(">I")
 _AHEAD = 16  # objects read concurrently
 _MISSING: list[Chunk] = []  # stands for an object that does not exist
-_CLOSED: list[Chunk] = []  # ... for one that closes the log
+_CLOSED: list[Chunk] = []  # stands for an object that closes the log
 
 
 class Log:

@@ -345,7 +345,7 @@ MOST_KEYS = 6 * 2**20  # replayed in about three seconds
 
 
 class Renewal(Struct, frozen=True):
-    """The bounds for the decision; measurements and simulations use others."""
+    """The bounds for deciding whether to store the seen-set again; measurements and simulations use others."""
 
     few_bytes: int = FEW_BYTES
     bytes_per_key: int = BYTES_PER_KEY

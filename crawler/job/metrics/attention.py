@@ -20,8 +20,8 @@ from crawler.job.metrics.sentences import (
     without_page,
 )
 
-HOSTS_LEAST = 10  # hosts need attention only if at least this many returned no page or were abandoned ...
-HOSTS_SHARE = 0.1  # ... and at least this share of all hosts: fewer are the usual dead links
+HOSTS_LEAST = 10  # hosts need attention only if at least this many returned no page or were abandoned
+HOSTS_SHARE = 0.1  # and if these are at least this share of all hosts: fewer are the usual dead links
 
 
 class Level(StrEnum):

@@ -26,7 +26,7 @@ NAMED = 20  # maximum number of hosts or proxies listed by name
 HOOKS_ASKED = ("filter_link", "score_links", "score_page", "request_headers", "is_changed")
 # The state of a crawl is the first one in this list that any of its partitions has.
 STATES = ("running", "stopping", "paused", "stopped", "ended")
-KILLED = "killed"  # what stopped a run that could not report it
+KILLED = "killed"  # the cause of a stop that the run itself could not report
 PAUSES = ("disk", "outage", "user", "schedule", "round", "hours")  # causes of a pause, the most urgent first
 CAUSES = ("memory", "full")  # causes of a warning about the seen-set
 # The state of a URL after a visit. Stored as indexes, so the order must not change.

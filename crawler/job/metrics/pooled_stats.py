@@ -140,7 +140,8 @@ def _rank(order: Sequence[str], word: Any) -> int:
 
 
 def _pooled(path: str, values: Sequence[Any], *, of_process: bool = False) -> Any:
-    """Combine the values by the rules of the catalogue. ``of_process``: they come from runs that share one process."""
+    """Combine the values by the rules of the catalogue. ``of_process``: the values come from runs that share one
+    process."""
     there = present(values)
     if path in STATISTICS and path not in _OWN_RULES:
         rule = STATISTICS[path].pool or first

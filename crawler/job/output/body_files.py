@@ -102,7 +102,7 @@ class BodyFiles:
         self._files: set[str] = set()  # files that are not durable yet
         self._directories: set[Path] = set()  # directories with names that are not durable yet
         self._held: list[str] = []  # names of bodies that ``holds`` found
-        self._uncounted: set[str] = set()  # names that ``uncount`` subtracted
+        self._uncounted: set[str] = set()  # names of bodies that ``uncount`` has subtracted
 
     def write_ahead(self, body: Body) -> None:
         """Write a large body before its page is finished. May run in a thread. Raises OSError; the transaction then

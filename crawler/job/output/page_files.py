@@ -174,7 +174,7 @@ class PageFiles:
         for segment in self._full:
             plain = page_file(self.path, segment.number)
             if segment.is_compressed and plain.exists():
-                self._disk.unlink(plain)  # the compressed file's name was made durable before its deletion
+                self._disk.unlink(plain)  # a compression makes the new name durable before it deletes this file
 
     def settle(self, end: int) -> None:
         """Mark all records before the offset ``end`` as covered by a generation."""

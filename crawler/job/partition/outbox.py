@@ -28,8 +28,8 @@ from crawler.base.kv import Batch, Family, Reader
 from crawler.job.partition.link_batch_codec import BATCH_BYTES, Ack, LinkBatch
 from crawler.job.partition.messages import UnknownMessage, decode_message
 
-AGAIN = 2.0  # seconds before an unacknowledged batch is sent again ...
-AGAIN_MOST = 30.0  # ... doubled each time, up to this
+AGAIN = 2.0  # seconds before an unacknowledged batch is first sent again
+AGAIN_MOST = 30.0  # maximum of these seconds, which double each time
 WINDOW = 32  # batches in flight to one target
 _ROWS = 64  # rows read at a time
 

@@ -106,7 +106,7 @@ class PartitionQuota:
     def __init__(self, epoch: int, fetched: int) -> None:
         """``epoch``: the one in which the partition was opened. ``fetched``: the number of pages fetched before."""
         self.allowance = Allowance((epoch, 0), fetched)
-        self._term = 0  # the greatest known
+        self._term = 0  # the greatest term known
         self._answered = True  # whether the last wish for more was answered
         self.bank_is_empty = False  # according to the last answer
 

@@ -171,7 +171,7 @@ def _second_label(seconds: int) -> str:
 
 
 NOT_RENDERED = "not rendered: "  # prefix of the error of a page that a browser could not render
-_RENDERED = ("rendered", "engine", "engine_ms", "rendered_for")  # names that the fields of ``RenderedAs`` have in a record
+_RENDERED = ("rendered", "engine", "engine_ms", "rendered_for")  # record names of the fields of ``RenderedAs``
 
 
 def encode_page(record: PageRecord, kept: Sequence[Position] = (), body: Body | None = None) -> bytes:

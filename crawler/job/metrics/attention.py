@@ -140,7 +140,7 @@ def _of_hosts(stats: Mapping[str, Any]) -> Iterator[Need]:
         level = Level.BAD if told else Level.WAIT if in_trouble else Level.NOTE
         yield Need("hosts-without-page", without_page(stats), "Hosts gave no page", act, level, told)
     if retired >= many and retired > in_vain:
-        text = f"{count(retired)} of {counted(hosts, 'host')} were abandoned"
+        text = f"{count(retired)} of {counted(hosts, 'host')} were given up"
         act = "Sort the hosts by failures to see why. If the local network is the cause, fix it and visit them again."
         yield Need("hosts-retired", text, "Many hosts were abandoned", act)
     if scripted := need_browser(stats):

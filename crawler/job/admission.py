@@ -51,7 +51,7 @@ _ROWS = 256  # events read at a time: each has at most a few thousand digests
 
 class JournalSearch:
     """A search, one page of events at a time. ``found``: for each digest found, how often the journal admits its key,
-    minus how often it removes it."""
+    minus how often it removes that key."""
 
     def __init__(self, journal: Reader, digests: bytes) -> None:
         self.found: Counter[bytes] = Counter()
@@ -89,7 +89,7 @@ class JournalSearch:
         return missing
 
 
-RECENT_MOST = 10_000  # keys of about 150 bytes each: the pages of a site link to the same URLs again and again
+RECENT_MOST = 10_000  # keys cached, about 150 bytes each: pages of a site often link to the same URLs
 _KEY = attrgetter("key")
 
 
@@ -158,7 +158,7 @@ class Admission:
         is_given = seed and via is None and self._frontier.order is Order.SCORE
         score = SEED_SCORE if is_given else share / len(urls)
         met = len(urls)
-        if not (share or found.candidates):  # for these, even known URLs must be updated
+        if not (share or found.candidates):  # these values must be updated even for known URLs
             urls = list(compress(urls, map(not_, map(self._recent.__contains__, map(_KEY, urls)))))
         keys = list(map(_KEY, urls))
         digests, new = self.seen.admit(keys, batch) if keys else (b"", [])
@@ -197,7 +197,7 @@ class Admission:
             if priority is None:
                 priority = self.policy.classes.of(href, depth, seed=seed, sitemap_priority=known.listed)
             if chain:
-                priority = 0  # to visit it while its cookies are valid
+                priority = 0  # so that it is visited while its cookies are valid
             elif priority is None:
                 priority = otherwise if known.priority is None else known.priority
             often = 0 if known.stated is None else known.stated.frequency
@@ -349,8 +349,8 @@ class Admission:
 
 
 def admitted_less_forgotten(journal: Reader, digests: bytes) -> Counter[bytes]:
-    """Return, for each of ``digests``, how often the journal admits its key, minus how often it removes it. Reads the
-    whole journal."""
+    """Return, for each of ``digests``, how often the journal admits its key, minus how often it removes that key. Reads
+    the whole journal."""
     search = JournalSearch(journal, digests)
     while search.step():
         pass

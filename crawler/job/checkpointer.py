@@ -5,8 +5,8 @@ run. ``drive`` runs all pieces at once, ``drive_beside`` runs them while an even
 caller run them one at a time.
 
 ``Promises`` is the state of a job on which others may rely: durable on its disk, and stored in the bucket of the crawl
-if it has one. A job recovers from its own disk. Facts that it reports to others, for example that a batch has arrived,
-must survive the loss of that disk.
+if it has one. A job recovers from its own disk, but facts that it reports to others, for example that a batch has
+arrived, must survive the loss of that disk.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from crawler.job.output.page_files import PageFiles
 from crawler.job.recovery import trim_finished
 from crawler.job.transaction import TransactionWriter
 
-_ENDS = 1_000  # number of output ends kept: one per sync, so as many seconds
+_ENDS = 1_000  # number of output ends kept: one per sync, and so one per second
 
 
 class Promises:

@@ -3,9 +3,9 @@
 Within one boot of the machine, the seconds since the boot show how much time has passed, even if the wall clock was
 set. After a reboot a clock step cannot be detected: a clock that was set forward looks like a pause of the job.
 
-The stored times are corrected after such a step. A host may be held until noon. If the clock was set forward by an hour
-between two runs, the stored time alone does not show whether noon has come. The caller knows how far the clock moved,
-so the times that hold a host or a URL are moved by the same amount.
+The stored times are corrected after such a step. For example, suppose that a host is held until noon. If the clock was
+set forward by an hour between two runs, the stored time alone does not show whether noon has come. The caller knows how
+far the clock moved, so the times that hold a host or a URL are moved by the same amount.
 """
 
 from __future__ import annotations
@@ -97,6 +97,6 @@ def follow_clock(store: Reader, anchor: Anchor | None, now: float, tell: Callabl
     if moved:
         way = "forward" if by > 0 else "back"
         tell(
-            f"the clock was set {way} by {abs(by):.0f} s since the last run: adjusted the waiting times "
+            f"the clock was set {way} by {abs(by):.0f} s since the last run: the waiting times were adjusted "
             f"({'1 host' if moved == 1 else f'{moved} hosts'})"
         )

@@ -120,8 +120,8 @@ def check_any_here(directory: Path, there: int) -> None:
 
 
 def place_of(directory: Path) -> str:
-    """Return an identifier of the directory that only processes of this machine can compute, and not for a copy of it;
-    empty if the machine has no boot ID. Raises OSError."""
+    """Return an identifier of the directory that only processes of this machine can compute, and that a copy of the
+    directory does not share; empty if the machine has no boot ID. Raises OSError."""
     try:
         boot = BOOT_ID.read_text("ascii").strip()
     except OSError:
@@ -168,8 +168,8 @@ def crawl_around(directory: Path) -> Path | None:
 
 
 def check_whole(directory: Path) -> None:
-    """Raise JobError if an unpartitioned crawl cannot run in the directory: it contains a partitioned crawl, or is a
-    partition, and without the others it would crawl their hosts too."""
+    """Raise JobError if an unpartitioned crawl cannot run in the directory: it contains a partitioned crawl, or is one
+    partition, which would then also crawl the hosts of the others."""
     around = crawl_around(directory)
     if around is not None:
         raise JobError(f"{directory} is a partition of the crawl in {around}: resume that one with --partitions N")

@@ -17,7 +17,7 @@ STORE = "store"
 BROKEN_OFF = "a repair was interrupted here: `crawler repair` completes it"
 RESTORING = "restoring"  # exists while a job is being restored from a bucket
 BUCKET = "bucket.json"  # exists if the crawl is stored in a bucket
-REPAIRED = "store.repaired"  # a new store, until a repair puts it in the place of the old one
+REPAIRED = "store.repaired"  # a new store, until a repair replaces the old one with it
 SEEN = "seen"
 OBJECT_PARTS = ".part"  # exists only in the directory of a store or a backup
 SEEN_FIGURES = "seen-figures.json"  # exists only in buckets, for their readers
@@ -25,9 +25,9 @@ PAGES = "pages.jsonl"
 LIVE = "live.json"
 DEMO = "demo.json"  # exists if `crawler demo` created the job
 CHECK = "check.json"  # exists if `crawler check` created the job
-LAUNCH_LOG = "crawl.log"  # the output of a crawl that a dashboard or an agent started ...
-LAUNCH_LOG_BEFORE = f"{LAUNCH_LOG}.1"  # ... of the start before, ...
-LAUNCH_SEEDS = "seeds.txt"  # ... and the seeds entered there
+LAUNCH_LOG = "crawl.log"  # the output of a crawl that a dashboard or an agent started
+LAUNCH_LOG_BEFORE = f"{LAUNCH_LOG}.1"  # the same for the previous start
+LAUNCH_SEEDS = "seeds.txt"  # the seeds entered at such a start
 # Names allowed in a directory without a job: the file system's own, files left by a crawl that was killed before it
 # started, and files of the program that starts one.
 _LAUNCHED = frozenset({"lock", f"{IDENTITY}.part", LAUNCH_LOG, LAUNCH_LOG_BEFORE, LAUNCH_SEEDS})
@@ -101,8 +101,8 @@ def holds_job(directory: Path) -> bool:
 
 
 def is_free(directory: Path) -> bool:
-    """True if a new job may be launched there: there is nothing, or only what a launch leaves whose crawl was killed
-    before its job existed."""
+    """True if a new job may be launched there: the directory is missing, is empty, or holds only files of a launch
+    whose crawl was killed before it created the job."""
     try:
         return not directory.is_symlink() and {path.name for path in directory.iterdir()} <= _LAUNCHED
     except FileNotFoundError:

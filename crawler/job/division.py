@@ -2,11 +2,12 @@
 
 One of them, the *heir*, keeps the state that a job has only once; the others get only the URLs that belong to them:
 
-    by host     PENDING HOSTS ROBOTS CONTENT SOFT404 by URL      PAGES DUE LEFT_OUT LEDGER, and messages in OUTBOX by
-    the URLs in them complete    ADMITTED SEEN TRAPS PAYLOADS and the seen-set go to all: a digest does not show to
-    which partition it belongs heir        DONE ASIDES INLET, the counters, and so the outputs and the history META
-    a row that names a URL or host goes with it; rows of an output, the inbox or one partition stay with the
-                heir; scopes, limits and all others go to all
+    by host     PENDING HOSTS ROBOTS CONTENT SOFT404
+    by URL      PAGES DUE LEFT_OUT LEDGER; messages in OUTBOX are divided by the URLs in them
+    to all      ADMITTED SEEN TRAPS PAYLOADS and the seen-set: a digest does not show to which partition it belongs
+    to heir     DONE ASIDES INLET, the counters, the outputs and the history
+    META        a row that names a URL or host goes with it; rows of an output, the inbox or one partition stay with
+                the heir; scopes, limits and all others go to all
 
 No count is duplicated: the counters of a partition's present state (its queue, hosts, schedule, left-out URLs) go with
 that state, all others stay with the heir, and ``urls_admitted`` and ``revisits`` are divided so that they match each
@@ -47,8 +48,8 @@ from crawler.seen.exact.ledger import LEDGER_COUNTS, LedgerCounts
 
 DESCENT = b"descent"  # the META key
 _END = b"\xff" * 64  # after all keys
-_HEIRS = (OUTPUT_END, OUTPUT_ENDS, BODY_SIZES, EPOCH)  # names in META of rows for the heir ...
-_HEIRS_FROM = (b"put-back/", b"class/")  # ... and their prefixes
+_HEIRS = (OUTPUT_END, OUTPUT_ENDS, BODY_SIZES, EPOCH)  # names of the META rows that only the heir gets
+_HEIRS_FROM = (b"put-back/", b"class/")  # prefixes of such names
 _URL_FROM, _HOST_FROM = (b"bounced/", b"place/"), (b"signals/",)
 _ONLY_HEIRS = (Family.DONE, Family.ASIDES, Family.INLET)
 _HOSTS_FIRST = (Family.PENDING, Family.HOSTS, Family.ROBOTS, Family.CONTENT, Family.SOFT404)
@@ -88,7 +89,7 @@ class Part(Struct):
     store: Store
     counters: Counters = field(default_factory=Counters)
     doubted: int = 0  # number of URLs in its ledger
-    messages: dict[int, int] = field(default_factory=lambda: defaultdict[int, int](int))  # in its outbox, by target
+    messages: dict[int, int] = field(default_factory=lambda: defaultdict[int, int](int))  # by target, in its outbox
     batch: Batch = field(default_factory=Batch)
 
     def put(self, family: Family, key: bytes, value: bytes) -> None:

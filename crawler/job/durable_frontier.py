@@ -237,7 +237,8 @@ class DurableFrontier:
         return None
 
     def _reach_out(self) -> bool:
-        """Queue some URLs that lifted limits had left out. Returns False if none were left to check."""
+        """Queue some URLs that were left out because of limits that have been lifted. Returns False if none were left
+        to check."""
         if not self.job.left_out.left or not self.job.writer.whole:
             return False
         self.job.change_hosts(self.job.left_out.step)
@@ -381,7 +382,8 @@ class DurableFrontier:
         return drive(self.job.checkpointer.checkpoint(self._clock() if now is None else now, whole=whole))
 
     def close(self) -> None:
-        """Make all changes durable and release the directory. URLs on lease are queued again when it is next opened."""
+        """Make all changes durable and release the directory. URLs on lease are queued again when the directory is next
+        opened."""
         if self._closed:
             return
         self._closed = True
@@ -432,7 +434,7 @@ class DurableFrontier:
 
     def _leased(self, lease: UrlLease) -> tuple[Lease, Any]:
         if lease.inner not in self._out:
-            raise ValueError(f"{lease.url} is not on lease: finished, put back, or from another frontier")
+            raise ValueError(f"{lease.url} is not on lease: it was finished or put back, or is from another frontier")
         return lease.inner, lease.inner.entry
 
 

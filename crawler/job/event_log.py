@@ -1,4 +1,4 @@
-"""Adds events about hosts and URLs, in sentences for users."""
+"""Adds events about hosts and URLs, worded as sentences for users."""
 
 from __future__ import annotations
 
@@ -42,7 +42,8 @@ def tell_host(events: Events, host: Host, request: RequestOutcome, now: float) -
 
 
 def seconds_held(text: str) -> float:
-    """Return for how many seconds a host is held at least, by the text of an event; 0 if it is about something else."""
+    """Return the minimum number of seconds for which a host is held, according to an event's text; 0 if the event is
+    about something else."""
     words = text.partition(": ")[0].replace(",", "").split()
     if words[:2] != ["held", "for"]:
         return 0.0
@@ -50,7 +51,7 @@ def seconds_held(text: str) -> float:
 
 
 def tell_learned(events: Events, lesson: Lesson, now: float) -> str | None:
-    """Add an event if the host's answer to nonexistent paths was learned. Returns the text of the event."""
+    """Add an event if the crawler has learned how the host answers nonexistent paths. Returns the text of the event."""
     words = _LEARNED.get(lesson.row.kind)
     if words is not None:
         words = f"{words} (see {lesson.row.probe}): its links are left out"

@@ -1,7 +1,7 @@
 """Updates a copy of a job directory from the steps of a log.
 
-No process has the directory open as a job meanwhile. Its store records which step it holds. When it is opened as a job,
-it resumes as after a power loss at that step.
+No process has the copy open as a job meanwhile. The copy's store records the last step that it includes. When the copy
+is opened as a job, it resumes as after a power loss at that step.
 """
 
 from __future__ import annotations

@@ -43,7 +43,7 @@ class CopiedPage(Struct, array_like=True, frozen=True):
     original: str | None
 
 
-Candidates = Mapping[str, Candidate]  # by href; URLs without known facts are missing
+Candidates = Mapping[str, Candidate]  # facts by href; URLs without known facts are missing
 NOTHING_KNOWN: Candidates = MappingProxyType({})
 UNKNOWN = Candidate()
 
@@ -87,7 +87,7 @@ class Outlinks(Struct, frozen=True):
     left_out: Sequence[Canonical] = ()  # links that could be admitted if the page were not a copy
     outside: dict[Outside, int] = field(default_factory=dict)
     candidates: Candidates = NOTHING_KNOWN  # facts about some of those in ``inside``
-    edges: list[Edge] = field(default_factory=list)  # of the link graph, if an output needs them
+    edges: list[Edge] = field(default_factory=list)  # edges of the link graph, if an output needs them
     urls: Sequence[Canonical] = ()  # all links of the page, whether followed or not
 
 

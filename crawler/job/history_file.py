@@ -40,7 +40,7 @@ def read_history(directory: Path, now: float, *, tells: bool = True) -> CrawlHis
 
 
 def course_fault(directory: Path) -> str | None:
-    """Describe the fault of the file; None if it is intact."""
+    """Describe what is wrong with the file; None if it is intact."""
     try:
         read_history(directory, math.inf)
     except (EnvelopeError, CrawlHistoryError, OSError) as error:

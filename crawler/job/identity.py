@@ -32,7 +32,7 @@ from crawler.seen.filters import FilterError, KeyHash
 
 MAGIC, FORMER_MAGIC = "frontier-job", "crawler-job"
 VERSION = 3
-FORMAT = f"{MAGIC} {VERSION}".encode("ascii")  # as stored in the store
+FORMAT = f"{MAGIC} {VERSION}".encode("ascii")  # as the store keeps it
 Shaping = dict[str, dict[str, Any]]
 
 
@@ -83,7 +83,7 @@ def read_identity(directory: Path) -> Identity:
         if (directory / OBJECT_PARTS).is_dir():
             raise JobError(f"{directory} is a store or a backup: name it file:{directory.absolute()}") from None
         raise JobError(f"{directory} holds no crawl: name a job directory") from None
-    except EnvelopeError as error:  # before ValueError, its base
+    except EnvelopeError as error:  # caught before ValueError, its base class
         raise JobError(str(error)) from error
     except OSError as error:
         if error.errno not in UNUSABLE:

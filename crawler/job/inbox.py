@@ -42,14 +42,14 @@ ANSWER_MAGIC = "crawler-answer"
 COMMAND_MAGIC = "crawler-command"
 COMMAND_ANSWER_MAGIC = "crawler-command-answer"
 VERSION = 1
-MOST_URLS = 10_000  # per file
+MOST_URLS = 10_000  # maximum number of URLs per file
 KEPT = 600.0  # seconds after which an unread answer is removed
 _ASIDE = "aside"
 _URLS = ".urls"
 _COMMAND = ".command"
 _ANSWER = ".answer"
 _PART = ".part"
-_NUMBERS = itertools.count(1)  # numbers of files that this process creates
+_NUMBERS = itertools.count(1)  # numbers the files that this process creates
 _NAME = re.compile(r"[0-9]{20}-[0-9]+-[0-9]+")
 
 
@@ -70,7 +70,7 @@ class UrlBatch(Struct, frozen=True):
 
 class Answer(Struct, frozen=True):
     """The result for a set of URLs: the numbers of new, known and out-of-scope ones, the invalid ones with reasons, and
-    the number with a user name or password, which is not sent."""
+    the number of URLs with a user name or password, which the crawler does not send."""
 
     admitted: int = 0
     known: int = 0
@@ -182,7 +182,7 @@ class Inbox:
         content = {**read_envelope(path, MAGIC, VERSION, path.name), "name": name}
         found = content_of(content, UrlBatch, path.name, lambda _, text: Pattern(text))
         if found.pattern is not None and found.priority is None:
-            raise EnvelopeError(f"{path.name}: a pattern without a class")
+            raise EnvelopeError(f"{path.name}: a pattern needs a class")
         return found
 
     def close_batch(self, url_batch: UrlBatch, answer: Answer) -> None:

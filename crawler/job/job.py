@@ -124,8 +124,8 @@ class Job:
         """Create the job, or resume it.
 
         ``now`` is in seconds since 1970. ``anchor`` shows whether the clock was set since the last run, ``router``
-        decides which URLs belong to this job. ``platform.line`` is the line of its log. Raises JobError (also for an
-        unwritable directory), UnknownVersionError, OSError if the disk fails, and the codecs' errors
+        decides which URLs belong to this job. ``platform.line`` identifies its log of steps. Raises JobError (also for
+        an unwritable directory), UnknownVersionError, OSError if the disk fails, and the codecs' errors
         (``stored_errors``) if stored bytes are damaged."""
         self.notes: list[str] = []
         self.events = Events()  # events of hosts and URLs; a display replaces this object
@@ -140,7 +140,7 @@ class Job:
                 router.load(self.files.store, self.counters)
             self._load(settings, now, anchor, router)
             if self.partition is not None and self.epoch:
-                # The previous process may have requested hosts, but lost the records of that in a power loss.
+                # The previous process may have requested hosts, and lost the records of these requests in a power loss.
                 self.frontier.resume()
             self.checkpointer.renewal = platform.renewal
         except BaseException:
@@ -150,7 +150,7 @@ class Job:
     def _load(self, settings: Settings, now: float, anchor: Anchor | None, router: Router) -> None:
         files, store, outputs, say = self.files, self.files.store, self.files.outputs, self.notes.append
         for damage in files.dropped:
-            say(f"{STORE}/{damage}: read up to there; later work is repeated")
+            say(f"{STORE}/{damage}: the log was read up to that point; later work is repeated")
         counters = self.counters
         generations = Generations(files.directory / SEEN, KEPT, files.disk)
         check_hash(store, files.identity.hash)
@@ -436,7 +436,8 @@ class Job:
         tell_host(self.events, lease.host, again.request, now)
 
     def take_back(self, lease: Lease, now: float) -> None:
-        """End a lease as if its request had not been made, except for the host's gap: the local network was down."""
+        """End a lease after the local network was down: as if its request had not been made, except that the host's gap
+        applies."""
         with self.writer as transaction:
             self.frontier.finish(lease, ends.TakenBack(), now, transaction.batch)
 
@@ -468,7 +469,7 @@ class Job:
         tell_host(self.events, lease.host, request, now)
 
     def keep_again(self, visit: str, kept: Kept) -> None:
-        """Add newly derived data of the page of a visit (``visit_name``) to the outputs."""
+        """Add data newly derived from the page of a visit (``visit_name``) to the outputs."""
         with self.writer as transaction:
             self._put_aside(visit, kept, transaction)
 
@@ -563,7 +564,8 @@ class Job:
     def _tell_again(self, targets: Sequence[int]) -> None:
         """Send the scope to partitions that were recreated and so lack it.
 
-        Messages that are waiting for such a partition are sent first, and then it requests the scope again."""
+        If messages are waiting for such a partition, they are sent first; the partition then requests the scope
+        again."""
         partition, scope = self._as_partition(), self.scope
         waiting = partition.outbox.waiting() if targets else {}
         lacking = [target for target in targets if target in partition.outbox.targets and target not in waiting]
@@ -724,7 +726,7 @@ class Job:
                     await asyncio.shield(doing)
                 except asyncio.CancelledError:
                     await asyncio.wait([doing])  # its files are closed next
-                    doing.exception()  # a full disk will be detected again by the next one
+                    doing.exception()  # the next compression will detect a full disk again
                     raise
                 except OSError as error:
                     with contextlib.suppress(StopIteration):

@@ -37,8 +37,8 @@ os.register_at_fork(after_in_child=_leave)
 def locked(path: Path, flags: int = 0) -> int | None:
     """Lock the file, and return its descriptor; None if another process holds the lock or the file is gone.
 
-    This process, and no forked child, holds the lock until ``unlock`` or its end. ``flags`` are additional flags of
-    ``os.open``. Raises OSError."""
+    Only this process, not a forked child, holds the lock, until ``unlock`` is called or the process ends. ``flags`` are
+    additional flags of ``os.open``. Raises OSError."""
     try:
         fd = os.open(path, os.O_RDWR | os.O_CLOEXEC | flags, PRIVATE_FILE)
     except FileNotFoundError:
@@ -89,7 +89,7 @@ class JobLock:
             raise JobError(
                 f"{directory} is in use by process {holder or 'unknown'}: stop that process first", new_job=True
             )
-        # In this order, because a full disk might not give back a block that was just freed.
+        # Write before truncating, because a full disk might not give back a block that was just freed.
         os.ftruncate(fd, os.pwrite(fd, f"{os.getpid()}\n".encode("ascii"), 0))
 
     def release(self) -> None:

@@ -1,4 +1,4 @@
-"""How the last run of a job was started: ``DIR/command.json``, so that ``crawler dashboard`` can start it again.
+"""Records in ``DIR/command.json`` how the last run of a job was started, so that ``crawler dashboard`` can repeat it.
 
 It holds the seeds as given and the flags, but no content from elsewhere: no configuration file, token or login. Like
 all files of a job, only its owner can read it. If it is missing or damaged, nothing is lost: the next run from the

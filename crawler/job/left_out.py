@@ -92,7 +92,8 @@ class LimitRow(Struct, frozen=True, array_like=True, forbid_unknown_fields=True)
 
 
 class OwnRules(Struct, frozen=True):
-    """The rules of one run: the addresses and ports that the user permits, and the limits of hosts and ports."""
+    """The rules of one run: the addresses and ports that the user permits, and the limits on the numbers of hosts and
+    ports."""
 
     settings: Settings
     origins: Origins
@@ -102,7 +103,7 @@ class OwnRules(Struct, frozen=True):
         return cls(settings, Origins(settings.traps, settings.fetch, store))
 
     def refusal_of_host(self, name: str) -> Refusal | None:
-        """Return why a ``host:port`` must not be requested, as far as its name shows."""
+        """Return why a ``host:port`` must not be requested, judging by its name alone."""
         host, _, port = name.rpartition(":")
         return refusal_of(host, int(port), self.settings.fetch)
 
@@ -126,7 +127,7 @@ class LeftOutRows:
     returns its entry; None if it is already queued. ``tell`` is called with one line for the first URL that each rule
     refuses."""
 
-    _rules: OwnRules  # of this run; set by ``load``
+    _rules: OwnRules  # rules of this run; set by ``load``
     _traps: Traps
 
     def __init__(
@@ -142,8 +143,8 @@ class LeftOutRows:
         self._again = again
         self._number = 0  # number of the limits of this run
         self._lifted: dict[int, Lifted] = {}  # limits of earlier runs that this run lifts, by run number
-        self._rest: list[str] = []  # rules whose rows are still to be read, and ``_PAGES``
-        self._at = b""  # key of the next row of the first of them
+        self._rest: list[str] = []  # rules (or ``_PAGES``) whose rows are still to be read
+        self._at = b""  # key of the next row to read, of the first of these rules
         self._told: set[Rule] = set()
         self.tell: Callable[[str], None] = lambda _: None
 
@@ -280,7 +281,7 @@ class LeftOutRows:
         return row.entry._replace(tries=0, throttled=0)
 
     def _refusal(self, rule: Rule, row: LimitRow, batch: Batch) -> Refusal | None:
-        """Return why the URL that the rule excluded is still refused, possibly by another rule; None if it is not.
+        """Return why the URL that the rule excluded is still refused, by this or another rule; None if it is permitted.
 
         Rules that are not checked here are applied when the URL is visited."""
         refused: Refusal | None

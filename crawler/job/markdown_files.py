@@ -6,8 +6,8 @@
 
 Rows are processed in batches. The files of a batch are made durable, then the index, then the cursor: after a kill, the
 rows of the batch are read again. If a file of the batch already existed, the index is rewritten without its old line
-before the new one is appended. Files that no longer have a line are removed after that, so each line has its file at
-any time. Memory holds the names of one batch.
+before the new one is appended. Files that no longer have a line are removed last, so that every line always has its
+file. Memory holds the names of one batch.
 
 A path is derived from the URL, with a folder for the host and one for each folder of the URL. No two URLs share a path,
 and no file has the name that another URL needs for a folder: either the URL can be reconstructed from the path, or the
@@ -48,7 +48,7 @@ _HOST, _PORT, _HASH = 60, 5, 16
 _NOT_IN_HOST = re.compile(r"[^a-z0-9._-]|^\.|^\Z|\.(?=jsonl\Z)")
 _NOT_IN_NAME = re.compile(r"[^A-Za-z0-9._~@,()+=%-]|^\.")
 _NOT_IN_FOLDER = re.compile(rf"{_NOT_IN_NAME.pattern}|^\Z|\.(?=md\Z)")
-_RESERVED = re.compile(rf"index|.*-[0-9a-f]{{{_HASH}}}")  # names that other URLs get
+_RESERVED = re.compile(rf"index|.*-[0-9a-f]{{{_HASH}}}")  # names that the program gives to other URLs
 
 
 def file_of(url: str) -> str:
@@ -103,7 +103,7 @@ class Cursor(Struct):
     """The content of ``.cursor``.
 
     ``job``: the job of the rows. ``files``, ``bytes``: the number of files and their size; ``index``: the size of the
-    index with the lines of these files. ``places``: by source, one job or several partitions."""
+    index with the lines of these files. ``places``: the last row read from each source, a job or a partition."""
 
     job: str
     files: int = 0
@@ -216,7 +216,7 @@ def read_cursor(target: Path, job: str | None = None) -> Cursor | None:
 
 
 def markdown_fault(job: Path) -> str | None:
-    """Describe the first fault of the files in a job directory; None if all exist. Raises JobError if its identity
+    """Describe the first problem with the files in a job directory; None if all exist. Raises JobError if its identity
     cannot be read."""
     target, name = job / DIRECTORY, name_of_job(read_identity(job))
     try:
@@ -317,7 +317,7 @@ class _Batch:
             for folder in folders[:-1]:  # the last one is the target
                 if folder.is_symlink():
                     raise JobError(
-                        f"{folder} is a link: remove it, files are written to folders of {self._target} only"
+                        f"{folder} is a link: remove it; files are written only to folders of {self._target}"
                     )
             if not row.gone:
                 path.parent.mkdir(parents=True, exist_ok=True)

@@ -157,7 +157,7 @@ def postpone_suspects(
         entry = writer.apply(partial(_postpone, note, store, counters))
         if entry is not None:
             failpoint("resume.postponed")
-            say(f"visited last, because the crawler died while parsing the page: {entry.href}")
+            say(f"this URL is visited last, because the crawler died while parsing its page: {entry.href}")
     with expendable:
         remove_notes(directory)
 

@@ -1,7 +1,7 @@
 """The platform of a job: the real disk, store and thread, or the replacements of a simulation.
 
-``SharedPlatform`` is that of several jobs open in one process: one budget for their stores, and one thread that makes
-them durable. However many jobs there are, one fsync runs at a time.
+``SharedPlatform`` serves several jobs open in one process: they share one budget for their stores, and one thread that
+makes them durable. However many jobs there are, one fsync runs at a time.
 """
 
 from __future__ import annotations

@@ -33,7 +33,7 @@ class ForeignPartitionError(JobError):
 
 
 def mark_of(secret: bytes) -> bytes:
-    """Return the mark of the crawl with that secret, which does not reveal it."""
+    """Return the mark of the crawl with that secret. The mark does not reveal the secret."""
     return blake2b(key=secret, digest_size=_MARK_BYTES, person=b"crawl").digest()
 
 

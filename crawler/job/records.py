@@ -171,7 +171,7 @@ def _second_label(seconds: int) -> str:
 
 
 NOT_RENDERED = "not rendered: "  # prefix of the error of a page that a browser could not render
-_RENDERED = ("rendered", "engine", "engine_ms", "rendered_for")  # names in a record of the fields of ``RenderedAs``
+_RENDERED = ("rendered", "engine", "engine_ms", "rendered_for")  # record names of the fields of ``RenderedAs``
 
 
 def encode_page(record: PageRecord, kept: Sequence[Position] = (), body: Body | None = None) -> bytes:
@@ -229,7 +229,7 @@ def encode_page(record: PageRecord, kept: Sequence[Position] = (), body: Body | 
 
 
 def _in_ascii(row: Mapping[str, Any]) -> bytes:
-    """Return the row as JSON. Other characters are escaped, so that no reader takes one of them for a line end."""
+    """Return the row as JSON in ASCII. Other characters are escaped, so that no reader mistakes one for a line end."""
     try:
         line = _ENCODER.encode(row)
     except UnicodeEncodeError:  # a lone surrogate in a library's message
@@ -338,8 +338,8 @@ def file_in_output(file: int) -> int:
 
 
 class End(NamedTuple):
-    """The end of an output: its last file, by the number in positions, and the offset in it. A file number that is 0 in
-    its output means that there is no file yet."""
+    """The end of an output: the number of its last file in positions, and the offset in that file. A file number that
+    is 0 in its output means that there is no file yet."""
 
     file: int
     offset: int
@@ -350,7 +350,7 @@ class Part(NamedTuple):
     bytes.
 
     ``payloads``: digests of payloads archived here for the first time, each with the capture to which later ones may
-    refer, as stored by ``crawler.web.archive.payloads``; and other such rows."""
+    refer, and other rows that ``crawler.web.archive.payloads`` stores."""
 
     kind: int
     data: bytes
@@ -443,7 +443,7 @@ def _is_odd(position: Position) -> bool:
 
 
 _ENDS = StoredValue(list[End], "the ends of outputs")
-encode_ends = _ENDS.encode  # of the outputs other than ``pages.jsonl``; stored by every transaction
+encode_ends = _ENDS.encode  # for outputs other than ``pages.jsonl``; every transaction stores them
 
 
 def decode_ends(value: bytes | None) -> dict[int, End]:

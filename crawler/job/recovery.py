@@ -264,7 +264,7 @@ def check_output(store: Reader, outputs: Outputs, sequence: int) -> OutputCut:
     generation.
 
     The first URL that has a part missing in any output is lost, and so are all later ones. Raises JobError if a file
-    lacks durable records, if that can be detected without reading the whole file."""
+    lacks durable records and this can be detected without reading the whole file."""
     walk = _Walk(outputs)
     border = sequence_key(sequence)
     for key, event in _finished(store, border):
@@ -350,7 +350,7 @@ def _check_durable(output: PageFiles | RotatedFiles, path: Path, durable: End, l
         fault = f"is damaged at offset {last.end - last.length}: durable records are missing there"
     if fault is not None:
         raise JobError(
-            f"{path} {fault}: restore the file as the crawl left it, keep the remaining records with `crawler repair "
+            f"{path} {fault}: restore the file as the crawl left it or keep the remaining records with `crawler repair "
             f"{output.job}`",
             new_job=True,
         )
@@ -395,7 +395,7 @@ def requeue(into: Requeue, cut: OutputCut, batch: Batch) -> None:
     first = min(key for key, _ in (*cut.lost, *cut.lost_asides))
     for digest, row in into.store.rows(Family.PAYLOADS):
         if row[: len(first)] >= first:
-            batch.delete(Family.PAYLOADS, digest)  # its capture is lost
+            batch.delete(Family.PAYLOADS, digest)  # the payload's capture is lost
     for key, _ in cut.lost_asides:
         batch.delete(Family.ASIDES, key)
     # ``crawler text`` detects that a page's row is missing. A host may have lost its robots.txt and its terms.

@@ -102,7 +102,7 @@ class Returning:
 
 ROWS = 250  # rows read in one transaction
 _PROGRESS = b"class/"
-_STATE = StoredValue(tuple[int, bool, bytes], "the progress of a change")  # moved, whether all is read, next key
+_STATE = StoredValue(tuple[int, bool, bytes], "the progress of a change")  # URLs moved, whether all are read, next key
 
 
 class Reclassing:

@@ -58,8 +58,8 @@ class Revisiting:
         self._revisits.next_round = self.timetable.next_round
 
     def load(self, say: Callable[[str], None], batch: Batch) -> None:
-        """Record whether all finished pages were finished with revisits enabled. Otherwise report that the others have
-        no next visit."""
+        """Record whether all finished pages were finished with revisits enabled. If not, report that the others have no
+        next visit."""
         all_scheduled = self._store.get(Family.META, _ALL_SCHEDULED) is not None or not self._counters.done
         if not self.enabled:
             batch.delete(Family.META, _ALL_SCHEDULED)
@@ -71,8 +71,8 @@ class Revisiting:
     def conditions(self, entry: Entry) -> Mapping[str, str]:
         """Return the headers of a conditional request. Raises PageError, LeftOutError.
 
-        Empty for a first visit, if left-out links may be admitted now, and for a retry, since the server may fail
-        because of the conditions."""
+        Empty for a first visit, for a page whose left-out links may be admitted now, and for a retry, because the
+        conditions may have made the server fail."""
         conditional = entry.revisit and not entry.tries and not self.left_out.wants_whole(entry)
         page = self._revisits.page(entry.href) if conditional else None
         return {} if page is None else page.conditions

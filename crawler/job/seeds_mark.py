@@ -1,7 +1,7 @@
 """Records whether the seeds of a partitioned crawl have been read, in META of its partition 0 under ``seeds``.
 
 Not every process of a crawl is given the seeds. A process without them may take over the partition from another one,
-and must know whether that one read all of them.
+and must know whether that process read all of them.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ _READ, _BEGUN = b"read", b"begun"
 
 
 def seeds_are_read(job: Job) -> bool:
-    """True if all seeds of the last process that was given any are admitted. Raises OSError."""
+    """True if all seeds given to the last process that received any have been admitted. Raises OSError."""
     return job.store.get(Family.META, SEEDS) == _READ
 
 

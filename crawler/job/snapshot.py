@@ -1,15 +1,15 @@
 """``DIR/snapshot``: the state of a job at one moment, for a backup.
 
-The process that writes the job creates it: a running crawl, or otherwise the command. It costs little space and time,
-because almost all of its files are hard links to files that are never changed in place. The command that requested it
-copies it elsewhere, which may take long, and removes it.
+The process that writes the job creates it: a running crawl, or otherwise the command. A snapshot costs little space and
+time, because almost all of its files are hard links to files that are never changed in place. The command that
+requested the snapshot copies it elsewhere, which may take long, and then removes it.
 
 ``DIR/copying/ID`` is the same for the store of a crawl (``bucket.snapshots``), without the inbox.
 
-The order of copying makes it consistent. The files in the inbox and the generations of the seen-set come before the
-store. A batch that is admitted in between is admitted again, which changes nothing; and every resumed crawl finds a
-generation that is older than the journal. The output is not part of the snapshot: the journal records how much of
-``pages.jsonl`` belongs to it.
+The order of copying makes the snapshot consistent. The files in the inbox and the generations of the seen-set come
+before the store. A batch that is admitted in between is admitted again, which changes nothing; and every resumed crawl
+finds a generation that is older than the journal. The output is not part of the snapshot: the journal records how much
+of ``pages.jsonl`` belongs to it.
 """
 
 from __future__ import annotations

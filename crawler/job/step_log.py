@@ -51,7 +51,7 @@ class StepLog:
         self.size = 0
         self._most = most
         self._room = StepRoom(most) if room is None else room
-        self._steps = deque[Step]()  # up to ``mark``
+        self._steps = deque[Step]()  # the steps kept, up to ``mark``
         self._before: Mark | None = None  # the state before the kept steps; None: no steps are kept
         self._begun = START  # the last step of earlier openings
 

@@ -67,8 +67,8 @@ class RecordSink:
         *,
         logs: bool = False,
     ) -> None:
-        """``look`` checks that the outputs, and possibly more, are in their places; by default the outputs alone.
-        ``logs``: the transaction keeps the written data for a log."""
+        """``look`` checks that the outputs, and possibly other files, are in place; by default it checks only the
+        outputs. ``logs``: the transaction keeps the written data for a log."""
         self._logs = logs
         self._outputs = outputs
         self._look = look or outputs.look
@@ -107,7 +107,7 @@ class RecordSink:
                 if self._logs:
                     transaction.bodies.append(body)
                 transaction.batch.put(Family.META, BODY_SIZES, self._outputs.bodies.encoded_sizes())
-        positions = transaction.positions  # of an earlier call, after which the disk was full
+        positions = transaction.positions  # includes those of an earlier call that a full disk interrupted
         for part in parts[len(positions) :]:
             position, data = self._outputs.append(part)
             positions.append(position)

@@ -76,10 +76,10 @@ class Draft(Struct):
     outputs. ``is_page``: the body was read as a page; ``is_kept``: outputs may store data of it; ``unstated``: it does
     not state whether it may be used for the purposes of the crawl. ``relevant``: the verdict of the user's code whether
     it is a wanted page; None if the code was not called. ``chain``: the redirects up to the next URL; ``again``: a URL
-    of that chain to visit again, if it leads back to it and the cookies have changed. ``sights``: facts about the ids
-    in the URL. ``rendering``: the result of a browser; if that is a page, ``body`` is its document. ``paid``: whether
-    it was to be rendered, and whether that paid off; None if no browser is wanted for it. ``links``: its last links,
-    with the counts of all."""
+    of that chain to visit again, if the chain leads back to it and the cookies have changed. ``sights``: facts about
+    the ids in the URL. ``rendering``: the result of a browser; if that is a page, ``body`` is its document. ``paid``:
+    whether the page was to be rendered, and whether that paid off; None if no browser is wanted for it. ``links``: the
+    page's last links, with the counts of all its links."""
 
     record: PageRecord
     request: RequestOutcome = NOT_REQUESTED
@@ -149,8 +149,8 @@ class TryAgain(Exception):
 
 
 class Throttled(Struct):
-    """The host is held. ``last`` is the record of a URL that has no tries left, with ``kept`` as the outputs' data of
-    its answer; if it is None, ``entry`` gets another try."""
+    """The host is held. If the URL has no tries left, ``last`` is its record, and ``kept`` the data of its answer for
+    the outputs. If ``last`` is None, ``entry`` gets another try."""
 
     entry: Entry
     last: PageRecord | None

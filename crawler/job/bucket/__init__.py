@@ -1,4 +1,5 @@
-"""A crawl whose store of record is object storage: the disk of its machine is a cache.
+"""Keeps a crawl in object storage; the local disk is only a cache.
 
-The steps of a job go to the bucket as a log of numbered objects, its files as snapshots (docs/internals/format-bucket).
+The bucket holds the steps of each job as a log of numbered objects, and its files as snapshots
+(docs/internals/format-bucket).
 """

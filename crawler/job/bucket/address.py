@@ -15,14 +15,14 @@ _IN_CLOUD = re.compile(r"//([A-Za-z0-9][A-Za-z0-9._-]*)(?:/+(.*?)/*)?")
 
 
 def is_address(text: str) -> bool:
-    """Return True if the text has the scheme of an object store; the rest may be invalid."""
+    """Return True if the text starts with the scheme of an object store; the rest is not checked."""
     scheme, colon, _ = text.partition(":")
     return bool(colon) and scheme.lower() in _SCHEMES
 
 
 def open_objects(address: str, *, reading: bool = False) -> Objects:
     """Open the store at an address. A directory is created if it does not exist, unless the store is opened for
-    reading; a cloud store is not contacted yet. Raises BucketError, and BucketDown for a directory."""
+    reading; a cloud store is not contacted yet. Raises BucketError, or BucketDown if a directory is unavailable."""
     scheme, _, rest = address.partition(":")
     scheme = scheme.lower()
     if not is_address(address):
@@ -32,7 +32,7 @@ def open_objects(address: str, *, reading: bool = False) -> Objects:
     if "@" in rest or "?" in rest or "#" in rest:
         raise BucketError(
             f"the address holds a user, a password or options, which others could read: write only {scheme}://, the "
-            "bucket and a prefix, and put credentials into the environment"
+            "bucket and a prefix, and put credentials in the environment"
         )
     match = _IN_CLOUD.fullmatch(rest)
     if match is None or (match[2] and not is_key(match[2])):
@@ -58,8 +58,8 @@ def _misunderstood() -> BucketError:
 
 
 def check_apart(directory: Path, address: str) -> None:
-    """Raise BucketError if one of the job's and the store's directories contains the other: removing one would remove
-    both."""
+    """Raise BucketError if the job's directory contains the store's, or the reverse: removing the outer one would
+    remove both."""
     if not address.startswith("file:"):
         return
     job, store = directory.resolve(), Path(address.removeprefix("file:")).resolve()

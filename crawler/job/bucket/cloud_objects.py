@@ -35,7 +35,7 @@ _RETRY: RetryConfig = {
         "base": 2,
     },
 }
-# By scheme: the store, and the prefix of its environment variables.
+# For each scheme: the class of the store, and the prefix of its environment variables.
 _STORES: dict[str, tuple[Callable[..., ObjectStore], str]] = {
     "s3": (S3Store, "AWS"),
     "gs": (GCSStore, "GOOGLE"),
@@ -58,7 +58,8 @@ _OF_MACHINE = re.compile(r"://[^/\s]+/(?:latest/(?:api/token|meta-data/)|compute
 
 
 class CloudObjects:
-    """A cloud store; see ``Objects``. A call ends within about 60 s; ``list`` takes that long per 1,000 objects."""
+    """A cloud store; see ``Objects``. A call ends within about 60 s; for ``list``, this limit applies to each 1,000
+    objects."""
 
     def __init__(self, scheme: str, bucket: str, prefix: str) -> None:
         """``scheme`` is s3, gs or az. Does not contact the store. Raises BucketError."""
@@ -73,14 +74,14 @@ class CloudObjects:
             self._store = make(bucket, prefix=prefix or None, client_options=client, retry_config=_RETRY)
         except (BaseError, ValueError) as error:
             raise BucketError(
-                f"cannot use {self.address}: {_reason(error)}; check the environment's {provider}_..."
+                f"cannot use {self.address}: {_reason(error)}; check the environment variables {provider}_..."
             ) from None
 
     def put(self, key: str, data: bytes) -> bool:
         check_key(key)
         with self._faults():
             try:
-                # In one request: not every store honours the condition at the end of a multipart upload.
+                # Use a single request: not every store honours the condition at the end of a multipart upload.
                 obstore.put(self._store, key, data, mode="create", use_multipart=False)
             except AlreadyExistsError as error:
                 if _code(error) in _CONFLICTS:  # another put or delete of the key is in progress
@@ -141,7 +142,7 @@ class CloudObjects:
         said = f"{status} {code}".strip()
         if isinstance(error, NotImplementedError) or status == "501":
             return BucketError(
-                f"{self.address} cannot put an object only if it is absent: use a store that honours If-None-Match, "
+                f"{self.address} does not support conditional puts: use a store that honours If-None-Match, "
                 "and leave AWS_CONDITIONAL_PUT unset"
             )
         if status in _PASSING_STATUSES or status.startswith("5") or code in _PASSING_CODES:
@@ -151,7 +152,7 @@ class CloudObjects:
         login = isinstance(error, PermissionDeniedError | UnauthenticatedError) or status in ("401", "403")
         if login or code in _NO_LOGIN:
             return BucketError(
-                f"{self.address} refuses the credentials ({said}): they have expired, are wrong, or lack a right"
+                f"{self.address} refuses the credentials ({said}): they have expired, are wrong, or lack a permission"
             )
         if code in _NO_BUCKET or status == "404":
             return BucketError(f"{self.address}: no such bucket; create it, or correct the address")

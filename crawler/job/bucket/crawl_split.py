@@ -1,15 +1,16 @@
 """Splits a crawl that lives in a bucket into more partitions, while it is not running.
 
     take        become the owner of every partition, so that no other process writes to one, and restore it
-    settle      open each once: this completes what an interrupted run left, and writes a generation of the seen-set
-    store       store a snapshot of it unchanged; then the first snapshots of its new partitions, which share its
-                pieces. These count once the crawl has the new number of partitions (``layout.newest_snapshot``)
-    shape       put the next shape, which has that number: now the split is complete
-    release     release all partitions: the next owners have no log to close
+    settle      open each partition once, to complete interrupted work and write a generation of its seen-set
+    store       store a snapshot of each unchanged, then the first snapshots of its new partitions, which share its
+                pieces. The new ones count once the crawl has the new number of partitions
+                (``layout.newest_snapshot``)
+    shape       put the next shape, which has that number; this completes the split
+    release     release all partitions, so that their next owners have no log to close
 
 If the process is killed before the shape is put, the crawl is unchanged, and the new snapshots do not count. A process
-that takes a partition over meanwhile either finds the new shape, or is found by the final check of the owners, and the
-shape is withdrawn.
+that takes a partition over meanwhile either finds the new shape, or is detected by the final check of the owners, which
+withdraws the shape.
 """
 
 from __future__ import annotations
@@ -205,7 +206,7 @@ class Split:
 
 
 async def _settle(job: Job, state: Path, now: float) -> None:
-    """Write a generation of the seen-set, so that no journal needs replaying, and hold the state still."""
+    """Write a generation of the seen-set, so that no journal needs replaying, and freeze the state."""
     await job.checkpoint(now, whole=True)
     await job.sync()
     await job.hold_still(state)

@@ -1,9 +1,10 @@
 """An object store in a directory, which several machines may share.
 
 An object is a file: ``runs/7`` of the store ``file:/srv/news`` is /srv/news/runs/7. It is written under a random name
-in /srv/news/.part and made durable there. It then gets its own name by link(2), which fails if that name exists. An
+in /srv/news/.part and made durable there. It then gets its final name by link(2), which fails if that name exists. An
 object therefore has its whole content from the moment it is visible, and exactly one of several writers succeeds, on
-NFS too. On NFS, ``get`` and ``list`` may miss for some seconds what another machine has just put; ``put`` never does.
+NFS too. On NFS, ``get`` and ``list`` may miss an object for some seconds after another machine has put it; ``put``
+never misses it.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ _LASTING = CANNOT_LINK | {
     errno.EEXIST,
     errno.EINVAL,
     errno.EISDIR,
-    getattr(errno, "EKEYEXPIRED", errno.EACCES),  # of Linux
+    getattr(errno, "EKEYEXPIRED", errno.EACCES),  # Linux only
     errno.ELOOP,
     errno.ENAMETOOLONG,
     errno.ENOTDIR,
@@ -80,7 +81,8 @@ class DirectoryObjects:
             finally:
                 with suppress(OSError):  # it may not exist; a leftover is removed a day later
                     self._disk.unlink(part)
-            # Also for another process's object, on which the caller relies: that process may die before its own sync.
+            # Sync even if another process put the object: the caller relies on it, and that process may die before its
+            # own sync.
             self._disk.sync_directory(folder)
         return placed
 
@@ -117,12 +119,13 @@ class DirectoryObjects:
             above, folder = folder, folder / name
             if folder not in self._durable:
                 make_private_directory(folder, exist_ok=True)
-                self._disk.sync_directory(above)  # even if it exists: its creator may have died before the sync
+                self._disk.sync_directory(above)  # even if it existed: its creator may have died before the sync
                 self._durable.add(folder)
         return folder
 
     def _link(self, part: Path, target: Path) -> bool:
-        """Give the temporary file its final name. Returns False if another file has it. Raises OSError."""
+        """Give the temporary file its final name. Returns False if another file already has that name. Raises
+        OSError."""
         try:
             self._disk.link(part, target)
         except OSError as error:
@@ -184,7 +187,7 @@ class DirectoryObjects:
 
 
 def _count_names(path: Path) -> int:
-    """Return the number of hard links of a file. The file is opened because NFS asks the server only then. Raises
+    """Return the number of hard links of a file. Opens the file, because NFS asks the server only then. Raises
     OSError."""
     fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:

@@ -1,8 +1,8 @@
 """Keeps a bucket up to date with the jobs of one process: the log every second, a snapshot of each job every few
 minutes.
 
-If the store is unavailable, the crawl continues, and its disk has what the bucket lacks. Steps are kept in memory until
-they can be stored, as far as there is room; if they do not fit, a snapshot replaces them.
+If the store is unavailable, the crawl continues, and only its disk has the newest data. Steps are kept in memory until
+they can be stored; if they no longer fit, a snapshot replaces them.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ log = logging.getLogger("crawler")
 Beside = Callable[[Callable[[], Any]], Awaitable[Any]]
 
 _EVERY = 1.0  # seconds between two log objects
-_QUIET = 5.0  # seconds, if no visit was finished since
+_QUIET = 5.0  # the same, if no visit was finished since
 _SIGN = 20.0  # seconds without steps between two signs of life
 _CHUNK = 4 * 2**20  # bytes of steps per object, unless a single step is larger
 _STEPS, _SECONDS = 20_000, 300.0  # steps and seconds between two snapshots
@@ -77,15 +77,16 @@ class _Kept(Struct, eq=False):
 
 class _Pace(Struct):
     """Decides when to put steps in which no visit was finished. ``put_at``: the time of the last object; ``steps``: the
-    number of steps of all jobs at the last check; ``signs``: the number of signs of life, of which the last is kept."""
+    number of steps of all jobs at the last check; ``signs``: the number of signs of life, of which only the last is
+    kept."""
 
     put_at: float
     steps: int = 0
     signs: int = 0
 
     def is_due(self, steps: int, now: float) -> bool:
-        """Return True if steps are to be put now. Once no new steps arrive, they are put at once, because other
-        processes may wait for them: for an arrived link, or for the end of the crawl."""
+        """Return True if steps are to be put now. If no new ones have arrived since the last call, waiting steps are
+        put at once, because other processes may be waiting for a link in them, or for the end of the crawl."""
         before, self.steps = self.steps, steps
         return steps == before or now >= self.put_at + _QUIET
 
@@ -116,7 +117,7 @@ class Keeping:
         self._pace = _Pace(clock())
         self._tidied = -inf
         self._removed = 0  # log objects below this number are removed
-        self._lacks: dict[str, float] = {}  # what the store fails to take, and when it last failed
+        self._lacks: dict[str, float] = {}  # what the store currently refuses, and when it last did
 
     async def add(self, job: Job, partition: int, epoch: int) -> None:
         """Keep the bucket up to date with the job from now on, and store its first snapshot before any request is sent.
@@ -133,7 +134,7 @@ class Keeping:
 
     async def keep(self) -> OSError:
         """Keep the bucket up to date until cancelled. If another process closes the log (TakenOverError) or a disk
-        fails, make the jobs unable to write, and return the error. Raises any bug."""
+        fails, make the jobs unable to write, and return the error. Other exceptions are bugs, and are raised."""
         failed = OSError("the bucket is no longer kept up to date")
         try:
             async with asyncio.TaskGroup() as group:
@@ -181,13 +182,13 @@ class Keeping:
         try:
             if kept.job.writer.failed is not None or not await self.flush(partition, whole=whole):
                 return False
-            with contextlib.suppress(TimeoutError, BucketDown, BucketError):  # then the next owner closes the log
+            with contextlib.suppress(TimeoutError, BucketDown, BucketError):  # on failure the next owner closes the log
                 async with asyncio.timeout(_LAST):
                     await self._beside(partial(release, self.objects, partition, kept.epoch, self.number))
         finally:
             kept.snapshots.pieces.is_over = True  # stops a snapshot in progress
             async with kept.storing:
-                # Before the ``del``, because another thread cuts the log.
+                # This must precede the ``del``, because another thread cuts the log.
                 self._left[partition] = kept.epoch, kept.needs(self.log.worker)
                 del self._kept[partition]
         return True
@@ -224,7 +225,8 @@ class Keeping:
                     kept.reached(chunk.reaches)
 
     def _next(self, ends: dict[_Kept, int], *, is_due: bool) -> bool:
-        """Collect the next steps to put. Returns True if there are any; ``is_due``: even if no visit was finished."""
+        """Collect the next steps to put. Returns True if there are any. With ``is_due``, steps without a finished visit
+        are put too."""
         chunks, room = list[tuple[_Kept, Chunk]](), _CHUNK
         for kept in self._kept.values():
             if room <= 0 or kept.mark.number >= ends.get(kept, 0):
@@ -311,7 +313,7 @@ class Keeping:
             self._removed = upto
 
     def _tidy(self, whole: bool) -> None:
-        """Remove unneeded objects; with ``whole``, in the entire bucket. One process does that for all."""
+        """Remove unneeded objects. With ``whole``, which only one process sets, clean up the entire bucket."""
         self._tidied = now = self._clock()
         for partition, left in list(self._left.items()):
             newest = newest_snapshot(self.objects, partition)
@@ -323,20 +325,20 @@ class Keeping:
     # -- an unavailable store ----------------------------------------------------------------------------------
 
     async def _try(self, doing: Awaitable[object], what: str) -> bool:
-        """Return True if it succeeded, False if the store is unavailable or the disk is full."""
+        """Await the operation. Returns True if it succeeded, False if the store is unavailable or the disk is full."""
         try:
             await doing
         except (BucketDown, BucketError, OSError) as error:
             if isinstance(error, OSError) and error.errno not in FULL:
                 raise
             if not self._lacks:
-                log.warning("%s takes no %s now, the crawl continues: %s", self.objects.address, what, error)
+                log.warning("%s accepts no %s at present, the crawl continues: %s", self.objects.address, what, error)
             self._lacks[what] = self._clock()
             return False
         if self._clock() >= self._lacks.get(what, inf) + _REST:  # a full store may still take small objects
             del self._lacks[what]
             if not self._lacks:
-                log.warning("%s takes everything again", self.objects.address)
+                log.warning("%s accepts everything again", self.objects.address)
         return True
 
 

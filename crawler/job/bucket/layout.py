@@ -4,11 +4,11 @@
     shape/NUMBER                      of a partitioned crawl: the number of partitions, and which URL belongs to which;
                                       the last one counts
     owner/PARTITION/EPOCH             the owner of the partition from that epoch on, and the name of its log
-    owner/PARTITION/EPOCH-released    exists once that owner has released the partition in order
+    owner/PARTITION/EPOCH-released    exists once that owner has released the partition properly
     log/WORKER/NUMBER                 steps, in order; the last object may close the log
     snapshot/PARTITION/EPOCH-NUMBER   the files of the partition at one step, as names of pieces
-    pieces/PARTITION/DIGEST           pieces of files, named by the digest of their content, and the partition that
-                                      stored them
+    pieces/PARTITION/DIGEST           pieces of files, named by the partition that stored them and the digest of their
+                                      content
 
 No object is ever overwritten. All except the log and the pieces are envelopes (``checkpoint.envelope``).
 """
@@ -39,7 +39,7 @@ CRAWL = "crawl"
 MAGIC = "crawler-bucket"
 VERSION = 1
 KEPT = 2  # snapshots kept per partition
-KEEP = 86_400.0  # seconds before pieces without a snapshot are removed: one may be in progress
+KEEP = 86_400.0  # seconds before pieces without a snapshot are removed: their snapshot may be in progress
 PIECES, ALIVE = "pieces/", "alive/"
 SNAPSHOT = re.compile(r"snapshot/([0-9]{2,})/([0-9]{8})-([0-9]{6})", re.ASCII)  # partition, epoch, number
 _SILENT = 30.0  # seconds without an object after which a worker counts as gone
@@ -50,7 +50,7 @@ T = TypeVar("T", bound=Struct)
 
 class CrawlObject(Struct, frozen=True):
     """The crawl that the bucket holds. ``secret`` seals the objects of its logs. ``of`` identifies the job whose
-    backups are stored; empty: the crawl lives here."""
+    backups the bucket stores; it is empty if the crawl itself lives here."""
 
     id: str
     secret: str
@@ -69,8 +69,8 @@ class CrawlObject(Struct, frozen=True):
 
 class Shape(Struct, frozen=True):
     """A partitioned crawl. ``crawl``: its ``crawl.json`` without the directory, as text. ``engine``: the URL, without a
-    password, of the carrier of links between its workers; empty: only one command has run it yet. ``settings``: the
-    tables of settings for workers that have none of their own."""
+    password, of the carrier that passes links between workers; empty if only one command has run the crawl so far.
+    ``settings``: the tables of settings for workers that have none of their own."""
 
     crawl: str
     engine: str = ""
@@ -88,7 +88,7 @@ class Shape(Struct, frozen=True):
 
 class Owner(Struct, frozen=True):
     """The owner of a partition. ``worker`` is the name of its log, in which ``first`` is the first object that can have
-    steps of the partition. ``place`` shows people where it runs; ``began`` is in seconds since 1970."""
+    steps of the partition. ``place`` describes for users where the owner runs; ``began`` is in seconds since 1970."""
 
     worker: str
     first: int
@@ -103,8 +103,8 @@ class Release(Struct, frozen=True):
 
 
 class Standing(Struct, frozen=True):
-    """The newest ``epoch`` of a partition and its owner; 0 and None if it never had one. ``releases``: the epochs whose
-    owners released it."""
+    """The newest ``epoch`` of a partition and its owner; 0 and None if the partition never had an owner. ``releases``:
+    the epochs whose owners released it."""
 
     epoch: int = 0
     owner: Owner | None = None
@@ -126,13 +126,13 @@ class Stored(Struct, frozen=True):
 
 
 class Snapshot(Struct, frozen=True):
-    """The files of a partition at the step ``mark`` (line, number), written by its owner of that ``epoch``. Later steps
+    """The files of a partition at the step ``mark`` (line, number), written by the owner in that ``epoch``. Later steps
     are in the log of ``worker``, in the objects from ``log`` on; if ``worker`` is empty, there are none.
 
     ``files``: the files of the state, by their path in the job. ``pages``: the whole text of the records. ``outputs``:
     the files of other outputs. ``bodies``: packs of the bodies that the records name; ``missing``: how many of these
     did not exist. ``made_at`` is in seconds since 1970. ``partitions``: the snapshot counts only if the crawl has this
-    many, as for the first ones after a split; 0: it always counts.
+    many (set for the first ones after a split); 0: it always counts.
     """
 
     epoch: int
@@ -156,13 +156,13 @@ class Snapshot(Struct, frozen=True):
         return Mark(*self.mark)
 
     def pieces(self) -> set[str]:
-        """Return the names of all its pieces."""
+        """Return the names of all pieces of the snapshot."""
         stored = [self.pages, *self.files.values(), *self.outputs.values()]
         return {piece for each in stored for piece in each.pieces} | set(self.bodies)
 
     @property
     def size(self) -> int:
-        """The size of its files in bytes, without bodies."""
+        """The size of the snapshot's files in bytes, without bodies."""
         return self.pages.size + sum(each.size for each in (*self.files.values(), *self.outputs.values()))
 
 
@@ -191,7 +191,7 @@ def snapshot_key(partition: int, epoch: int, number: int) -> str:
 
 
 def piece_name(partition: int, digest: str) -> str:
-    """Return the name of a piece in snapshots."""
+    """Return the name by which snapshots refer to a piece."""
     return f"{partition:02}/{digest}"
 
 
@@ -217,8 +217,8 @@ def read(objects: Objects, key: str, of: type[T]) -> T | None:
 
 
 def read_crawl(objects: Objects) -> CrawlObject | None:
-    """Read the crawl that the bucket holds; None if it is empty. Raises BucketError if it holds foreign objects,
-    BucketDown."""
+    """Read the crawl that the bucket holds; None if the bucket is empty. Raises BucketError if it holds foreign
+    objects, and BucketDown."""
     crawl = read(objects, CRAWL, CrawlObject)
     if crawl is None:
         strange = next((each.key for each in objects.list("") if not each.key.startswith("probe/")), None)
@@ -275,7 +275,7 @@ def _counts(objects: Objects, snapshot: Snapshot) -> bool:
 
 
 def newest_snapshot(objects: Objects, partition: int, most: int | None = None) -> Snapshot | None:
-    """Return the newest snapshot of the partition that counts, of an epoch up to ``most``. Raises BucketError,
+    """Return the partition's newest snapshot that counts, from an epoch up to ``most``. Raises BucketError,
     BucketDown."""
     for place in snapshots(objects, partition):
         found = read_snapshot(objects, partition, place) if most is None or place[0] <= most else None

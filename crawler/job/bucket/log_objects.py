@@ -21,7 +21,7 @@ from crawler.job.steps.step_codec import Chunk, decode_chunk, encode_chunk
 _SIZE = struct.Struct(">I")
 _AHEAD = 16  # objects read concurrently
 _MISSING: list[Chunk] = []  # stands for an object that does not exist
-_CLOSED: list[Chunk] = []  # ... for one that closes the log
+_CLOSED: list[Chunk] = []  # stands for an object that closes the log
 
 
 class Log:
@@ -50,8 +50,8 @@ class Log:
         number = self._after_listed(number)
         while not self._objects.put(log_key(self.worker, number), data):
             found = self._chunks(number)
-            if found is _MISSING:  # the store may show it later
-                raise BucketDown(f"{self._objects.address} does not show {log_key(self.worker, number)} yet")
+            if found is _MISSING:  # the store may return it later
+                raise BucketDown(f"{self._objects.address} does not return {log_key(self.worker, number)} yet")
             if found is _CLOSED:
                 break
             number += 1

@@ -14,7 +14,7 @@ from msgspec import Struct
 from crawler.base import entropy
 from crawler.base.faults import Failure, UserFault
 
-# No part of a key starts with a dot: no key can name ``..`` or the temporary files of a directory.
+# No part of a key starts with a dot, so no key can name ``..`` or the temporary files of a directory.
 _PART = r"[A-Za-z0-9_-][A-Za-z0-9._-]*"
 _KEY = re.compile(rf"(?:{_PART}/)*{_PART}")
 _PREFIX = re.compile(rf"(?:{_PART}/)*(?:{_PART})?")
@@ -49,8 +49,8 @@ class Objects(Protocol):
     def put(self, key: str, data: bytes) -> bool:
         """Put the object unless one with that key exists. Returns True if it was put.
 
-        After BucketDown, the object may exist all the same. False may also mean that an earlier attempt of this very
-        call was stored but its response was lost; ``put_own`` tells the two apart.
+        After BucketDown, the object may still have been stored. False may also mean that an earlier attempt by this
+        call succeeded but its response was lost; ``put_own`` distinguishes the two cases.
         """
 
     def get(self, key: str) -> bytes | None:
@@ -86,8 +86,8 @@ def put_own(objects: Objects, key: str, data: bytes) -> bool:
 
 
 def check_objects(objects: Objects) -> None:
-    """Check that the store supports conditional puts, and that objects can be read and deleted. Raises BucketError if
-    not, and BucketDown if the store is unavailable."""
+    """Check that the store supports conditional puts, and that objects can be read and deleted. Raises BucketError if a
+    check fails, and BucketDown if the store is unavailable."""
     name = entropy.random_bytes(16).hex()
     key, first = f"probe/{name}", f"first {name}".encode()
     put = put_own(objects, key, first)

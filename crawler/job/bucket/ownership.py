@@ -3,7 +3,7 @@ transitions are in this module.
 
     state of the newest owner   found                         what the next one does
     none                        no owner object               put owner 1
-    writing                     its log is open               wait while it lives; then close the log, put the next one
+    writing                     its log is open               wait until the owner dies; close its log; put the next
     closed                      its log is closed             put the next owner
     released                    its release object            put the next owner
     ours                        this process had it before    put the next owner
@@ -68,7 +68,7 @@ class JustTakenError(BucketError):
 
 
 class Holding(Struct, frozen=True):
-    """A process's ownership of a partition. ``was``: the previous owner, if it was elsewhere; ``was_released``: True if
+    """A process's ownership of a partition. ``was``: the previous owner, if it ran elsewhere; ``was_released``: True if
     that owner released the partition. ``behind``: the directory had lost steps that the bucket has, and was
     restored."""
 
@@ -82,7 +82,7 @@ class Holding(Struct, frozen=True):
 
 
 def read_here(directory: Path) -> Here | None:
-    """Read in which bucket the directory's crawl lives; None if in none. Raises JobError, OSError."""
+    """Return which bucket the directory's crawl lives in; None if it lives in none. Raises JobError, OSError."""
     path = directory / BUCKET
     try:
         return content_of(read_envelope(path, MAGIC, VERSION, str(path)), Here, str(path))
@@ -116,7 +116,7 @@ class Newcomer(Struct, frozen=True):
     """A process that wants to own partitions at the time ``now`` (seconds since 1970): its log, and the ``number`` of
     its next object there. ``begins``: it may start a partition that never had an owner. ``check`` examines a job to be
     restored before the partition is taken from its owner. ``lives`` returns True if the worker of a log is running, and
-    will therefore release what it should give up."""
+    will therefore release any partition that it should give up."""
 
     log: Log
     disk: Disk
@@ -147,8 +147,8 @@ def new_log(objects: Objects, crawl: CrawlObject) -> Log:
 
 
 def begin_crawl(objects: Objects, directory: Path, disk: Disk) -> CrawlObject:
-    """Return the crawl in the bucket, which must be that of the directory; start it if the bucket is empty. Raises
-    BucketError, BucketDown, JobError, OSError."""
+    """Return the crawl in the bucket, which must be the one in the directory; if the bucket is empty, start that crawl.
+    Raises BucketError, BucketDown, JobError, OSError."""
     check_here(directory, objects.address)
     here, crawl = read_here(directory), read_crawl(objects)
     check_objects(objects)
@@ -169,7 +169,8 @@ def begin_crawl(objects: Objects, directory: Path, disk: Disk) -> CrawlObject:
 
 
 def _begin(objects: Objects, directory: Path, disk: Disk) -> CrawlObject:
-    """Start a crawl. The directory records it first: a process killed in between starts another one."""
+    """Start a crawl. The directory records it first, so if this process is killed in between, the next one starts a new
+    crawl."""
     crawl = CrawlObject.new()
     lock = JobLock(directory)
     try:
@@ -253,8 +254,8 @@ class _Taking:
         self._newcomer.check(self._directory / RESTORING)
 
     def take(self) -> int:
-        """Close the log of the last owner, unless it has released the partition, and become the next one. Returns the
-        epoch."""
+        """Close the log of the last owner, unless that owner has released the partition, and become the next owner.
+        Returns the epoch."""
         if self.last is not None and not self.was_released and not self._was_ours:
             self._close(self.last)
         failpoint("bucket.closed")
@@ -277,8 +278,8 @@ class _Taking:
             raise BucketError(f"{self._objects.address} has a log but no snapshot: its snapshots were removed")
 
     def bring(self) -> bool:
-        """Bring the directory up to date with the bucket. Returns True if the directory, although the last one written
-        to, had lost some of it, and was restored."""
+        """Bring the directory up to date with the bucket. Returns True if this directory was the last one written to,
+        had lost some data, and was restored."""
         snapshot = newest_snapshot(self._objects, self._partition)
         if snapshot is None:
             return False

@@ -23,7 +23,7 @@ else:
     from backports import zstd
 
 PIECE = 8 * 2**20  # bytes
-# Seconds for which a piece without a snapshot is relied on, counted from its put and from when it was found to exist.
+# Seconds for which a piece without a snapshot is relied on, from the time when it was put or found to exist.
 # The rest of KEEP is left for completing the snapshot that will name it.
 RELIED_ON = KEEP / 4
 _LEVEL = 1
@@ -74,7 +74,7 @@ class Pieces:
         return name
 
     def know_only(self, names: set[str]) -> None:
-        """Stop relying on all pieces except these: the others may be removed."""
+        """Rely only on these pieces from now on, because all others may be removed."""
         self._known = {digest: name for digest, name in self._known.items() if name in names}
 
     def get(self, name: str) -> bytes:
@@ -92,8 +92,8 @@ class Pieces:
         return data
 
     def store(self, stream: BinaryIO, end: int, before: Stored = NOTHING) -> Stored:
-        """Store the bytes of a file up to ``end``, which starts with the already stored ``before``. Raises EOFError if
-        the file is shorter, OSError, BucketError, BucketDown."""
+        """Store the bytes of a file up to ``end``. The file starts with ``before``, which is already stored. Raises
+        EOFError if the file is shorter, OSError, BucketError, BucketDown."""
         stream.seek(before.size)
         pieces, at = list(before.pieces), before.size
         while at < end:
@@ -105,8 +105,8 @@ class Pieces:
         return Stored(end, tuple(pieces))
 
     def begins(self, stream: BinaryIO, end: int, before: Stored) -> bool:
-        """Return True if the file, of which ``end`` bytes count, starts with ``before``, judging by its last stored
-        piece. Raises OSError, BucketError, BucketDown."""
+        """Return True if the first ``end`` bytes of the file start with ``before``. Only the last piece of ``before``
+        is compared. Raises OSError, BucketError, BucketDown."""
         if not before.pieces or before.size > end:
             return not before.size
         last = self.get(before.pieces[-1])

@@ -61,7 +61,7 @@ class Wanted(Struct, frozen=True):
 
 EVERYTHING = Wanted()
 _AT_ONCE = 8  # files fetched concurrently
-_AT_HAND = 2  # pieces kept in memory: small files share them
+_AT_HAND = 2  # pieces kept in memory, because small files share them
 
 
 class Restored(Struct, frozen=True):
@@ -82,7 +82,7 @@ def restore(
     wanted: Wanted = EVERYTHING,
 ) -> Restored:
     """Restore the job of the partition into ``directory``, replacing any job there. ``sealing`` is the crawl's. Raises
-    BucketError, also if there is no snapshot; BucketDown, JobError, OSError."""
+    BucketError (also if there is no snapshot), BucketDown, JobError, OSError."""
     make_private_directory(directory, parents=True, exist_ok=True)
     snapshot = fetch(objects, partition, directory, disk, wanted)
     chunks = steps_after(objects, sealing, partition, snapshot) if snapshot.worker else None
@@ -90,8 +90,8 @@ def restore(
 
 
 def fetch(objects: Objects, partition: int, directory: Path, disk: Disk, wanted: Wanted = EVERYTHING) -> Snapshot:
-    """Write the files of the newest snapshot durably below DIR/restoring, and return the snapshot. Raises BucketError,
-    also if there is none; BucketDown, JobError, OSError."""
+    """Write the files of the newest snapshot durably below DIR/restoring, and return the snapshot. Raises BucketError
+    (also if there is none), BucketDown, JobError, OSError."""
     tried: Snapshot | None = None
     while True:
         snapshot = newest_snapshot(objects, partition, wanted.most)
@@ -129,8 +129,8 @@ def place_restored(directory: Path, disk: Disk, chunks: Iterable[Chunk] | None, 
 def follow(directory: Path, chunks: Iterable[Chunk], *, least: Mark = START, checks: bool = True) -> int:
     """Apply steps durably to the job in the directory, skipping those it already has: steps are numbered over the job's
     whole life, and no other directory has written any since. Returns the number applied. ``checks``: see ``Follower``.
-    Raises GapError if the steps do not follow the job's, or if it does not reach the step ``least``; BucketError,
-    BucketDown, JobError, OSError."""
+    Raises GapError if the steps do not follow the job's, or if the job does not reach the step ``least``. Also raises
+    BucketError, BucketDown, JobError, OSError."""
     follower = Follower(directory, Platform(), read_run(directory).settings.output, checks=checks)
     try:
         before = follower.mark.number
@@ -173,8 +173,8 @@ def _fetch(pieces: Pieces, snapshot: Snapshot, directory: Path, disk: Disk, need
 
 
 def _with_figures(files: dict[str, Stored], needed: Callable[[str], bool]) -> Callable[[str], bool]:
-    """Return which of ``files`` are needed. Callers ask for the seen-set's figures instead of the seen-set itself,
-    which is needed if there are no figures. Other callers do not get the figures, which would not match the resumed
+    """Return a function that tells which of ``files`` are needed. A caller may need only the seen-set's figures; if
+    there are none, it gets the seen-set itself. Other callers do not get the figures, which would not match the resumed
     crawl."""
     if needed is every_file or not needed(SEEN_FIGURES):
         files.pop(SEEN_FIGURES, None)

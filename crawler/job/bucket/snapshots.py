@@ -1,7 +1,7 @@
 """Stores the files of a job in a bucket, as they are at one step.
 
-The state is held still first, by hard links to files that never change in place (``job.snapshot``). Of each output,
-only the part that belongs to that state is stored. Content stored by an earlier snapshot is not stored again.
+First the state is frozen by hard links to files that never change in place (``job.snapshot``). Of each output, only the
+part that belongs to that state is stored. Content stored by an earlier snapshot is not stored again.
 """
 
 from __future__ import annotations
@@ -42,14 +42,14 @@ from crawler.job.store.rocks import RocksStore
 from crawler.job.transaction import OUTPUT_ENDS
 
 BODY = struct.Struct(">32sQ")  # header of each body in a pack: SHA-256 and size; its bytes follow
-LOOK = "look"  # folder in the held state from which its store is read
+LOOK = "look"  # folder in the frozen state from which its store is read
 _SMALL = 64 * 1024  # maximum bytes of a file that shares a piece with others
 _KNOWN_MOST = 65_536  # names of recent bodies to remember
 
 
 class Held(Struct, frozen=True):
-    """The sources of a snapshot: the held state in one directory, the outputs in the job's directory, and the position
-    in the log of ``worker`` where later steps start."""
+    """The sources of a snapshot: the frozen state in one directory, the outputs in the job's directory, and the
+    position in the log of ``worker`` where later steps start."""
 
     state: Path
     job: Path
@@ -81,7 +81,7 @@ class Snapshots:
         return self._kept[0][1] if self._kept else None
 
     def write(self, held: Held, now: float, partitions: int = 0) -> Snapshot:
-        """Store the held state as a snapshot that counts only if the crawl has this many ``partitions``; 0: it always
+        """Store the frozen state as a snapshot that counts only if the crawl has this many ``partitions``; 0: it always
         counts. ``now`` is in seconds since 1970. Raises OSError, EOFError, BucketError, BucketDown."""
         self.pieces.now = now
         if now >= self._forgotten + RELIED_ON:

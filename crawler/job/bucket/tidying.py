@@ -11,8 +11,8 @@ from crawler.job.bucket.objects import Objects
 
 def tidy(objects: Objects, now: float) -> None:
     """Remove pieces that are in no snapshot, logs and signs of life that belong to no snapshot or owner, and owners
-    before the oldest snapshot. The closing object of each log is kept, because its worker may only be asleep. ``now``
-    is in seconds since 1970. Raises BucketError, BucketDown."""
+    before the oldest snapshot. The closing object of each log is kept, because its worker may merely be suspended.
+    ``now`` is in seconds since 1970. Raises BucketError, BucketDown."""
     logs = defaultdict[str, list[str]](list)  # listed first: logs that start later must not be removed
     for each in objects.list("log/"):
         logs[each.key.split("/")[1]].append(each.key)

@@ -56,7 +56,7 @@ def content_of(
 
 
 def fault_of(read: Callable[[Path], object], directory: Path) -> str | None:
-    """Describe the fault of the file that ``read`` reads in the directory; None if it is intact, or missing."""
+    """Describe what is wrong with the file that ``read`` reads in the directory; None if it is intact, or missing."""
     try:
         read(directory)
     except (EnvelopeError, OSError) as error:

@@ -53,7 +53,7 @@ from crawler.seen.filters import FormatError, Part, SeenSnapshot, Segment, Segme
 
 MAGIC = "crawler-generation"
 VERSION = 2
-KEPT = 2  # generations: if one is damaged, its predecessor is used
+KEPT = 2  # generations kept: if one is damaged, its predecessor is used
 _PREFIX = "generation-"
 _DAMAGED = "damaged-"
 _SEGMENT_FILE = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]*\.g[0-9]{6,}")
@@ -135,8 +135,8 @@ class Generations:
         manifest = content_of(read_envelope(self.directory / name, MAGIC, VERSION, name), Manifest, name)
         if manifest.generation != generation or not 0 <= manifest.seen_sequence <= manifest.sequence:
             raise EnvelopeError(
-                f"{name}: manifest of generation {manifest.generation} at journal sequence {manifest.sequence}, "
-                f"with a seen-set at sequence {manifest.seen_sequence}"
+                f"{name}: the manifest names generation {manifest.generation}, journal sequence {manifest.sequence} "
+                f"and seen-set sequence {manifest.seen_sequence}, which do not match"
             )
         return manifest
 
@@ -345,7 +345,7 @@ MOST_KEYS = 6 * 2**20  # replayed in about three seconds
 
 
 class Renewal(Struct, frozen=True):
-    """The bounds for the decision; measurements and simulations use others."""
+    """The bounds for deciding whether to store the seen-set again; measurements and simulations use others."""
 
     few_bytes: int = FEW_BYTES
     bytes_per_key: int = BYTES_PER_KEY

@@ -1,6 +1,6 @@
 """Finds what needs attention in a crawl: a pure function of the mapping of ``stats --json``.
 
-The page of a crawl shows all of it; the list of jobs and the notices show only the needs with ``told`` set.
+The page of a crawl shows all needs; the list of jobs and the notices show only those with ``told`` set.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from crawler.job.metrics.sentences import (
     without_page,
 )
 
-HOSTS_LEAST = 10  # hosts need attention only if at least this many returned no page or were abandoned ...
-HOSTS_SHARE = 0.1  # ... and at least this share of all hosts: fewer are the usual dead links
+HOSTS_LEAST = 10  # hosts need attention only if at least this many returned no page or were abandoned
+HOSTS_SHARE = 0.1  # and if these are at least this share of all hosts: fewer are the usual dead links
 
 
 class Level(StrEnum):
@@ -64,7 +64,7 @@ def _of_the_run(stats: Mapping[str, Any]) -> Iterator[Need]:
         failed = f": {counted(stats['retries'], 'request')} failed" if stats.get("retries") else ""
         text = f"no page was fetched before it stopped{failed}"
         act = "The events show the reason. Run the same command to resume."
-        yield Need("nothing-fetched", text, "Nothing was fetched so far", act)
+        yield Need("nothing-fetched", text, "Nothing has been fetched so far", act)
     if stats.get("stopped_by") == KILLED:
         act = "Run the same command to resume."
         yield Need("killed", "it was killed; nothing is lost", "The last run did not end", act)
@@ -94,8 +94,8 @@ def _of_the_seen_set(stats: Mapping[str, Any]) -> Iterator[Need]:
     warning = stats.get("seen_warning")
     if is_above_target(seen):
         estimated, target = probability(seen["fpp_estimated"]), probability(seen["fpp_target"])
-        text = f"the seen-set errs with a chance of {estimated}, above its target of {target}"
-        act = "Give it more memory, or resume with another --seen."
+        text = f"the chance of a false positive is {estimated}, above the target of {target}"
+        act = "Give the seen-set more memory, or resume with another --seen."
         yield Need("seen-errs", text, "The seen-set errs more often than configured", act, told=False)
     elif warning:
         act = "Check the seen-set before it reaches the limit."
@@ -111,7 +111,7 @@ def _of_code(stats: Mapping[str, Any]) -> Iterator[Need]:
     for hook in (stats.get("hooks") or {}).values():
         if hook.get("stopped"):
             what = f"Your function {hook['function']} stopped the crawl"
-            yield Need("code-stopped", str(hook["stopped"]), what, "Fix it and resume.", told=False)
+            yield Need("code-stopped", str(hook["stopped"]), what, "Fix the function and resume.", told=False)
     failed = stats.get("pages_code_failed") or 0
     calls = sum((stats.get("calls_code_failed") or {}).values())
     if failed or calls:
@@ -128,20 +128,20 @@ def _of_hosts(stats: Mapping[str, Any]) -> Iterator[Need]:
     left = stats.get("time_left") or {}
     if left.get("like"):
         text = f"{left['host']}: URLs like {left['like']} lead to new ones as fast as they are read, far from the seeds"
-        act = "If it has no end, exclude it (scope.exclude) or limit it (traps.max_variants)."
-        yield Need("endless", text, "Possibly endless URLs, for example of a calendar", act, Level.WAIT, told=False)
+        act = "If these URLs have no end, exclude them (scope.exclude) or limit them (traps.max_variants)."
+        yield Need("endless", text, "URLs may be endless, for example those of a calendar", act, Level.WAIT, told=False)
     hosts, retired = stats.get("hosts") or 0, (stats.get("hosts_by_state") or {}).get("retired") or 0
     without = stats.get("hosts_without_page") or {}
     many, in_vain = max(HOSTS_LEAST, HOSTS_SHARE * hosts), sum(without.values())
     if in_vain:
         in_trouble = in_vain - without.get("excluded", 0)
         told = in_trouble >= many
-        act = "crawler hosts --sort no_page names them. If the network here is the cause, fix it and visit them again."
+        act = "crawler hosts --sort no_page names them. If the local network is the cause, fix it and visit them again."
         level = Level.BAD if told else Level.WAIT if in_trouble else Level.NOTE
         yield Need("hosts-without-page", without_page(stats), "Hosts gave no page", act, level, told)
     if retired >= many and retired > in_vain:
         text = f"{count(retired)} of {counted(hosts, 'host')} were given up"
-        act = "Sort the hosts by failures to see why. If the network here is the cause, fix it and visit them again."
+        act = "Sort the hosts by failures to see why. If the local network is the cause, fix it and visit them again."
         yield Need("hosts-retired", text, "Many hosts were abandoned", act)
     if scripted := need_browser(stats):
         told = stats["hosts_need_browser"]["count"] >= HOSTS_SHARE * hosts
@@ -151,5 +151,5 @@ def _of_hosts(stats: Mapping[str, Any]) -> Iterator[Need]:
     if failing := proxies.get("failing") or 0:
         reason = next((each["reason"] for each in proxies.get("named") or () if each.get("reason")), "")
         text = f"no answers from {counted(failing, 'proxy', 'proxies')}"
-        act = "Check the proxies; hosts are not blamed."
+        act = "Check the proxies. Their failures do not count against the hosts."
         yield Need("proxy-fails", text, f"A proxy fails{reason and f': {reason}'}", act)

@@ -2,9 +2,9 @@
 
 The name is the key in ``stats --json``, with dots for nested keys, and ``*`` for any name or index. Statistics that the
 job itself counts are the fields of ``Counters``, which the store has in their order; all others are in ``_OTHERS``. All
-code that shows, stores, pools or exports statistics takes them from here, and a test compares the documentation. Texts
-nested in other statistics, for example the name of a function, are not declared: a crawl has those of its first
-partition.
+code that shows, stores, pools or exports statistics takes them from here, and a test compares the documentation with
+them. Texts nested in other statistics, for example the name of a function, are not declared: a crawl has those of its
+first partition.
 
 Names of metrics follow https://prometheus.io/docs/practices/naming/: base units at their end (bytes, even for
 statistics in bits), ``_total`` for counters, ``_ratio`` for shares between 0 and 1. Labels are bounded: a status class,
@@ -26,7 +26,7 @@ NAMED = 20  # maximum number of hosts or proxies listed by name
 HOOKS_ASKED = ("filter_link", "score_links", "score_page", "request_headers", "is_changed")
 # The state of a crawl is the first one in this list that any of its partitions has.
 STATES = ("running", "stopping", "paused", "stopped", "ended")
-KILLED = "killed"  # what stopped a run that could not report it
+KILLED = "killed"  # the cause of a stop that the run itself could not report
 PAUSES = ("disk", "outage", "user", "schedule", "round", "hours")  # causes of a pause, the most urgent first
 CAUSES = ("memory", "full")  # causes of a warning about the seen-set
 # The state of a URL after a visit. Stored as indexes, so the order must not change.
@@ -85,7 +85,7 @@ def names(values: Sequence[Any]) -> list[Any]:
 
 
 def value_at(stats: Mapping[str, Any], path: str) -> Any:
-    """Return the value of a statistic; None if any part of the path is."""
+    """Return the value of a statistic; None if any part of the path is None or missing."""
     value: Any = stats
     for key in path.split("."):
         value = None if value is None else value.get(key)
@@ -138,7 +138,7 @@ Counts = dict[str, int]
 RULE, LIMIT, HOOK = Label("rule", tuple(Rule)), Label("limit", COUNTED), Label("hook", HOOKS_ASKED)
 CLASS = Label("class", ("2xx", "3xx", "4xx", "5xx"))
 RENDERED, REQUEST = Label("outcome", ("yes", "partly", "no")), Label("outcome", ("made", "cached"))
-_LEFT_OUT = "Links that a limit currently leaves out, by limit; or the pages that it truncates."
+_LEFT_OUT = "Links that a limit currently leaves out, or pages that it truncates, by limit."
 
 
 class Counters(Struct, array_like=True, forbid_unknown_fields=True):
@@ -174,17 +174,17 @@ class Counters(Struct, array_like=True, forbid_unknown_fields=True):
     pages_failed: Annotated[int, counter("Visits without a complete response, after all tries.")] = 0
     pages_redirected: Annotated[int, counter("Visits that were redirected.")] = 0
     pages_soft404: Annotated[int, counter("Visits to soft-404 pages, which hosts send for nonexistent paths.")] = 0
-    pages_blocked: Annotated[int, counter("Visits of pages that block the crawler, or that require payment.")] = 0
-    internal_failures: Annotated[int, counter("Responses that the crawler could not read because of a bug in it.")] = 0
+    pages_blocked: Annotated[int, counter("Visits to pages that block the crawler or require payment.")] = 0
+    internal_failures: Annotated[int, counter("Responses that could not be read because of a bug in the crawler.")] = 0
     pages_code_failed: Annotated[int, counter("Pages on which the user's code failed.")] = 0
-    calls_code_failed: Annotated[Counts, counter("Failed calls to the user's other functions.", label=HOOK)] = {}
+    calls_code_failed: Annotated[Counts, counter("Failed calls to the user's code except on_page.", label=HOOK)] = {}
     status: Annotated[Counts, counter("Visits by the class of their final status.", name="responses", label=CLASS)] = {}
-    throttled: Annotated[int, counter("Answers that ask to slow down: 429 and 503, including robots.txt.")] = 0
+    throttled: Annotated[int, counter("Answers that ask to slow down (429 and 503), also for robots.txt.")] = 0
     robots_fetched: Annotated[int, counter("robots.txt requests answered or given up.")] = 0
-    robots_unreachable: Annotated[int, counter("robots.txt could not be read, so everything is disallowed.")] = 0
-    robots_stale: Annotated[int, counter("robots.txt could not be read, so the last good copy is used.")] = 0
+    robots_unreachable: Annotated[int, counter("Failed reads of robots.txt, after which everything is disallowed.")] = 0
+    robots_stale: Annotated[int, counter("Failed reads of robots.txt, after which the last good copy is used.")] = 0
     robots_cut: Annotated[int, counter("robots.txt files read in part.")] = 0
-    retries: Annotated[int, counter("Tries repeated after a transient failure.")] = 0
+    retries: Annotated[int, counter("Retries after transient failures.")] = 0
     bytes_fetched: Annotated[int, counter("Bytes of response bodies, decoded.", name="fetched_bytes")] = 0
     links_found: Annotated[int, counter("Links found on pages.")] = 0
     links_off_scope: Annotated[int, counter("Links that lead out of the scope.")] = 0
@@ -202,7 +202,7 @@ class Counters(Struct, array_like=True, forbid_unknown_fields=True):
     soft404_probes: Annotated[int, counter("Paths that the crawler made up to detect soft 404s.")] = 0
     pages_copies: Annotated[int, counter("Pages with the same content as another page of their host.")] = 0
     pages_cut: Annotated[int, counter("Pages with more links than the limit for one page.")] = 0
-    pages_rendered: Annotated[Counts, counter("Pages for a browser, by whether it rendered them.", label=RENDERED)] = {}
+    pages_rendered: Annotated[Counts, counter("Pages sent to a browser, by result.", label=RENDERED)] = {}
     render_requests: Annotated[
         Counts, counter("Requests of rendered pages: made, cached, or refused, by reason.", label=REQUEST)
     ] = {}
@@ -258,7 +258,7 @@ _OTHERS: dict[str, Statistic] = {
     "stopped_by": shown(None),
     "endless": shown(any),
     "elapsed_seconds": gauge("Duration of this run of the crawl.", most),
-    "pages_per_second": gauge("Pages fetched per second, measured over the last seconds."),
+    "pages_per_second": gauge("Pages fetched per second, measured over the last few seconds."),
     "time_left.seconds": gauge("Minimum time to the end of the crawl.", None),
     "slowest_host": shown(None),
     "urls_pending": gauge("URLs in the frontier that are waiting to be fetched."),
@@ -323,7 +323,7 @@ _OTHERS: dict[str, Statistic] = {
     "seen.count": gauge("New URLs added to the seen-set.", name="seen_urls"),
     "seen.count_estimated": gauge("URLs in the seen-set, estimated from the bits set.", name="seen_estimated_urls"),
     "seen.count_suspect": gauge(
-        "1 while count and estimate differ more than by chance: crafted URLs or bad memory.", any, name="seen_suspect"
+        "1 while count and estimate differ by more than chance: crafted URLs or bad memory.", any, name="seen_suspect"
     ),
     "seen.fpp_target": ratio("Configured false-positive probability.", most),
     "seen.fpp_bound": ratio("False-positive probability that the design never exceeds.", most),
@@ -343,9 +343,9 @@ _OTHERS: dict[str, Statistic] = {
     "seen.ledger.waiting": gauge("URLs reported as seen that are waiting to be confirmed.", unit="urls"),
     "seen.ledger.confirmed": counter("URLs correctly reported as seen."),
     "seen.ledger.false_positives": counter("URLs reported as seen by mistake, and admitted later."),
-    "seen_at_end.urls": gauge("Forecast of the URLs in the seen-set at the end of the crawl.", name="seen_end_urls"),
-    "seen_at_end.fill": ratio("Share of the seen-set's capacity in use at the end of the crawl.", name="seen_end_fill"),
-    "seen_at_end.fpp": ratio("False-positive probability at the end of the crawl.", name="seen_end_fpp"),
+    "seen_at_end.urls": gauge("Forecast number of URLs in the seen-set at the end of the crawl.", name="seen_end_urls"),
+    "seen_at_end.fill": ratio("Forecast share of the seen-set's capacity in use at the end.", name="seen_end_fill"),
+    "seen_at_end.fpp": ratio("Forecast false-positive probability at the end of the crawl.", name="seen_end_fpp"),
     "seen_at_end.urls_skipped": gauge(
         "Expected number of URLs skipped by mistake by the end of the crawl.", name="seen_end_skipped_urls"
     ),
@@ -358,7 +358,7 @@ _OTHERS: dict[str, Statistic] = {
     "outage.now": gauge("1 while the crawl is paused because no host answers.", any, name="outage"),
     "outage.hosts": gauge("Hosts that have failed in the current outage."),
     "outage.count": counter("Outages in this run.", most, name="outages"),
-    "outage.seconds": counter("Time of this run in outages.", most),
+    "outage.seconds": counter("Time that this run has spent in outages.", most),
     "outage.probes": counter("Requests of this run that checked whether a host answers."),
     "proxies.failing": gauge("Proxies that failed at their last request.", None),
     "proxies.failures": counter("Requests of this run that failed because of a proxy.", name="proxy_failures"),
@@ -371,13 +371,13 @@ _OTHERS: dict[str, Statistic] = {
         "Longest delay of the event loop in this run.", most, name="loop_stall_longest_seconds"
     ),
     "loop_stall_seconds.total": counter(
-        "Time of this run in stalls of the event loop of a tenth of a second or longer.", name="loop_stalled_seconds"
+        "Time that this run has spent in event loop stalls of 100 ms or longer.", name="loop_stalled_seconds"
     ),
     "loop_stalls.count": counter("Event loop stalls of 250 ms or longer in this run.", name="loop_stalls"),
     "messages_waiting.count": gauge(
         "Messages of a partition that are not durable yet at their targets.", name="messages_waiting"
     ),
-    "messages_waiting.seconds": gauge("Longest time that such messages have waited without progress.", most),
+    "messages_waiting.seconds": gauge("Longest time that messages of a partition have waited without progress.", most),
     "commits": counter("Steps written to the store in this run."),
     "checkpoint.generation": gauge("Number of the last checkpoint.", None),
     "checkpoint.age_seconds": gauge("Time since the last checkpoint was completed.", None),

@@ -46,8 +46,8 @@ class CrawlHistory:
         self._stats: Mapping[str, Any] | None = None
 
     def observe(self, now: float, stats: Mapping[str, Any]) -> None:
-        """Record ``stats``, the mapping of ``stats --json``, at ``now`` (seconds since 1970). It is empty before the
-        crawl exists."""
+        """Record ``stats`` at ``now`` (seconds since 1970): the mapping of ``stats --json``, empty before the crawl
+        exists."""
         if not stats:
             return
         over = stats.get("state") in _OVER

@@ -9,7 +9,7 @@ dropped. There are three series:
 - ``all``: observations at equal distances since the job started. Whenever it reaches ``MOST``, every second one is
 dropped, and the distance doubles.
 
-``dump`` and ``restore`` store and load them, so that they outlast a run.
+``dump`` and ``restore`` store and load the series, so that they outlast a run.
 
 ``EvenCounts`` sums counters over the partitions of a crawl, which report at different times, as of one point in time.
 A partition reports every few seconds, and at once when its process changes. Summing the latest reports would make the

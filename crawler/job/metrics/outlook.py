@@ -37,7 +37,7 @@ GROWS = 1 / 3  # limit of new URLs per finished one, above which the end is not 
 # A host that takes at least this share of the time left determines it, and its own pace is known more precisely.
 DETERMINES = 0.85
 SHOWN = 200  # maximum length of a pattern in characters
-NEARLY_FULL = 0.9  # share of a slice's capacity
+NEARLY_FULL = 0.9  # share of its capacity from which a slice counts as nearly full
 
 
 class Look(Struct, frozen=True):
@@ -152,9 +152,9 @@ class SeenAtEnd(Struct, frozen=True):
 
 class _Slice(Struct):
     capacity: int
-    fpp: float  # when full
+    fpp: float  # fpp when full
     count: float = 0.0
-    now: float = 0.0  # its present fpp
+    now: float = 0.0  # present fpp
 
     def fpp_then(self, *, bloom: bool) -> float:
         """Return the fpp with ``count`` keys: for a Bloom filter, which is full when half its bits are set, from its
@@ -276,7 +276,7 @@ def seen_words(stats: Mapping[str, Any]) -> str:
     wrong = f"about {counted(skipped, 'URL')}" if skipped >= 0.95 else f"{'probably ' if skipped else ''}no URLs"
     return (
         f"At the end the seen-set will hold about {counted(end['urls'], 'URL')} and be {share(end['fill'])} full, "
-        f"with a chance of {probability(end['fpp'])} and {wrong} skipped by mistake."
+        f"with a false-positive chance of {probability(end['fpp'])} and {wrong} skipped by mistake."
     )
 
 

@@ -6,7 +6,7 @@ is taken, for free space the minimum. If values would have to be added and one i
 
 A random new URL meets the seen-set of one partition, the one that owns it. So the fpp of the crawl is the mean of the
 partitions' fpps, weighted by the share of new URLs of each: its share of the URLs admitted so far. A mean over slices,
-over keys looked up, or without weights would each answer another question.
+over keys looked up, or without weights would each answer a different question.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Whereabouts(Struct, frozen=True):
 
 class Part(Struct, frozen=True):
     """The statistics of a partition. ``process`` runs it, None if none does; ``waiting`` is the number of its messages
-    that are waiting for other partitions, None if unknown. ``where`` is None if it is here."""
+    that are waiting for other partitions, None if unknown. ``where`` is None if the partition is in this directory."""
 
     number: int
     stats: Stats
@@ -67,11 +67,12 @@ def pool(
     elsewhere: Collection[int] = (),
     beside: Collection[int] = (),
 ) -> dict[str, Any]:
-    """Return the statistics of a crawl with ``partitions`` partitions, of which ``parts``, at least one, exist in any
-    order.
+    """Return the statistics of a crawl with ``partitions`` partitions. ``parts`` are those that exist: at least one, in
+    any order.
 
     ``at_work``: the process that starts their runs exists, even if none is running now. ``missing``: the state of the
-    others, except those in other directories (``elsewhere``), or of other workers of this one (``beside``)."""
+    other partitions, except those in other directories (``elsewhere``), and those that other workers of this directory
+    run (``beside``)."""
     parts = sorted(parts, key=lambda part: part.number)
     several = [part.stats for part in parts]
     state = _state(parts)
@@ -118,14 +119,15 @@ def _line(number: int, part: Part | None, missing: str) -> dict[str, Any]:
 
 
 def _state(parts: Sequence[Part]) -> str:
-    """Return the state: running as long as a partition is, ended if all have ended and no message is waiting."""
+    """Return the state: running while any partition runs, ended if all have ended and no message is waiting."""
     found = {"stopped" if part.stats["state"] == GONE else str(part.stats["state"]) for part in parts}
     state = min(found, key=lambda each: _rank(STATES, each))
     return "stopped" if state == "ended" and any(_waiting_of(part) for part in parts) else state
 
 
 def _waiting_of(part: Part) -> int | None:
-    """Return the number of waiting messages of a partition: from its store, or while it runs from its report."""
+    """Return the number of waiting messages of a partition, taken from its report while it runs, otherwise from its
+    store."""
     said = part.stats.get("messages_waiting")
     return part.waiting if part.waiting is not None or said is None else int(said["count"])
 
@@ -138,7 +140,8 @@ def _rank(order: Sequence[str], word: Any) -> int:
 
 
 def _pooled(path: str, values: Sequence[Any], *, of_process: bool = False) -> Any:
-    """Combine the values by the rules of the catalogue. ``of_process``: they come from runs that share one process."""
+    """Combine the values by the rules of the catalogue. ``of_process``: the values come from runs that share one
+    process."""
     there = present(values)
     if path in STATISTICS and path not in _OWN_RULES:
         rule = STATISTICS[path].pool or first

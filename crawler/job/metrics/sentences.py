@@ -52,7 +52,7 @@ def cause_words(cause: str) -> str:
 
 
 def without_page(stats: Mapping[str, Any]) -> str:
-    """Describe how many hosts gave no page, and why, without a full stop; empty if all have, or still may."""
+    """Describe how many hosts gave no page, and why, without a full stop; empty if all gave one, or still may."""
     found = {cause: number for cause, number in (stats.get("hosts_without_page") or {}).items() if number}
     causes = sorted(found.items(), key=lambda each: -each[1])
     why = ", ".join(f"{count(number)} {cause_words(cause)}" for cause, number in causes)
@@ -110,8 +110,8 @@ def standing(stats: Mapping[str, Any]) -> str:
 
 
 def waiting(stats: Mapping[str, Any]) -> str:
-    """Describe which host the crawl is waiting for, why and how long, without a full stop; empty if for none. If there
-    are several, it is the one that takes longest."""
+    """Describe which host the crawl is waiting for, why and how long, without a full stop; empty if it waits for none.
+    If it waits for several, describe the one that takes longest."""
     slowest = stats.get("slowest_host")
     if stats.get("state") != "running" or not slowest or kept_fresh(stats):
         return ""
@@ -126,7 +126,7 @@ def waiting(stats: Mapping[str, Any]) -> str:
 
 
 def is_held_up(stats: Mapping[str, Any]) -> bool:
-    """True if the whole crawl waits for a single host or group of hosts, for another reason than its gap."""
+    """True if the whole crawl waits for a single host or group of hosts, for a reason other than its gap."""
     slowest, is_idle = stats.get("slowest_host") or {}, not stats.get("urls_in_flight")
     waits = slowest.get("reason") and (slowest.get("wait_seconds") or 0.0) >= 1
     return bool(is_idle and waits and slowest["hosts"] == stats.get("hosts_pending") and waiting(stats))

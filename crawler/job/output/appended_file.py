@@ -28,7 +28,7 @@ class AppendedFile:
     def __init__(
         self, path: Path, disk: Disk, number: int = 0, *, job: Path | None = None, create: bool = True
     ) -> None:
-        """Open the file; with ``create``, create it if it is missing. ``job`` is the job directory, if it is not the
+        """Open the file. With ``create``, create it if it is missing. ``job`` is the job directory, if it is not the
         parent of ``path``. Raises OSError."""
         self.path = path
         self.number = number
@@ -131,7 +131,8 @@ class AppendedFile:
 
 
 class Unsynced:
-    """What else is not durable yet of an output in several files: full files, and names in its directory."""
+    """The parts of a multi-file output that are not durable yet, apart from its last file: full files, and names in its
+    directory."""
 
     def __init__(self, disk: Disk, directory: Path, *, names_changed: bool) -> None:
         self.files: list[AppendedFile] = []
@@ -140,8 +141,8 @@ class Unsynced:
         self._directory = directory
 
     def sync(self, last: AppendedFile | None) -> None:
-        """Make all files durable, also the ``last``, which may fill up meanwhile, and close the full ones. May run in a
-        thread during further appends, which the next call covers. Raises OSError."""
+        """Make all files durable, including ``last``, which may fill up meanwhile, and close the full ones. May run in
+        a thread during further appends, which the next call covers. Raises OSError."""
         full = list(self.files)
         for file in full if last is None else (*full, last):
             file.sync()

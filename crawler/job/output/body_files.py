@@ -1,8 +1,8 @@
 """Bodies of answers in files named by their digest: ``DIR/bodies/ab/cd/ab...``, the SHA-256 in hexadecimal.
 
 A file is written under a temporary name in the same directory and renamed, so a process that dies leaves no partial
-file under the final name. Equal bodies share a file. The file of a page that was not finished is not removed; it is
-used if the same body is fetched again.
+file under the final name. Equal bodies share a file. The file remains even if its page is not finished, and is used if
+the same body is fetched again.
 """
 
 from __future__ import annotations
@@ -94,15 +94,15 @@ class BodyFiles:
     """The bodies of a job opened for writing."""
 
     def __init__(self, job: Path, disk: Disk) -> None:
-        self.size = Size(0, 0)  # as stored, plus what was written since
+        self.size = Size(0, 0)  # size as stored, plus the bodies written since
         self._job = job
         self._disk = disk
         self._large = threading.Lock()  # one large body is written at a time
-        self._ahead: dict[str, bool] = {}  # large ones written before their page is finished: True if the file is new
-        self._files: set[str] = set()  # not durable yet
-        self._directories: set[Path] = set()  # with names that are not durable yet
+        self._ahead: dict[str, bool] = {}  # large bodies written before their page is finished: True if the file is new
+        self._files: set[str] = set()  # files that are not durable yet
+        self._directories: set[Path] = set()  # directories with names that are not durable yet
         self._held: list[str] = []  # names of bodies that ``holds`` found
-        self._uncounted: set[str] = set()  # names that ``uncount`` subtracted
+        self._uncounted: set[str] = set()  # names of bodies that ``uncount`` has subtracted
 
     def write_ahead(self, body: Body) -> None:
         """Write a large body before its page is finished. May run in a thread. Raises OSError; the transaction then
@@ -131,7 +131,7 @@ class BodyFiles:
         """Write the file unless it exists. Returns True if it was written."""
         path = self._job / name
         if self._is_there(path, data):
-            self._dirty(name)  # it may be left from a process that was killed before a sync
+            self._dirty(name)  # a process that was killed before a sync may have left it
             return False
         part = path.with_name(f"{path.name}.part")
         try:
@@ -155,7 +155,8 @@ class BodyFiles:
         return True
 
     def _is_there(self, path: Path, data: bytes) -> bool:
-        """True if the file holds these bytes. After a power loss it may differ if no finished page names it."""
+        """True if the file holds these bytes. After a power loss its content may differ if no finished page names
+        it."""
         try:
             if path.stat().st_size != len(data):
                 return False

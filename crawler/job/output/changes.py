@@ -117,11 +117,11 @@ BEGINNING = Cursor(0, "")
 
 
 def with_change(line: bytes, record: Record, end: int) -> bytes:
-    """Return the line of a record with its change and the cursor after it added."""
+    """Return a record's line, extended by its change and by the cursor after the record."""
     return told_change(line, record, str(Cursor.after(line, end)))
 
 
 def told_change(line: bytes, record: Record, cursor: str) -> bytes:
-    """Like ``with_change``, with a given ``cursor``."""
+    """Like ``with_change``, but add the given ``cursor``."""
     said = f',"change":"{change_of(record)}","cursor":"{cursor}"}}\n'
     return line.rstrip()[:-1] + said.encode("ascii")

@@ -38,8 +38,9 @@ class Past(NamedTuple):
 class Choice(Struct, frozen=True):
     """A selection of finished URLs; a criterion that is not given matches all.
 
-    ``failed`` or ``excluded`` by a rule (or with the outcome ``soft404``, ``blocked`` or ``payment``); of one ``host``
-    (with or without its port); in ``hrefs``."""
+    ``failed``: URLs that failed. ``excluded``: those that this rule excluded, or that have this outcome (``soft404``,
+    ``blocked`` or ``payment``). If both are given, either suffices. ``host``: those of this host, given with or without
+    its port. ``hrefs``: those in this set."""
 
     failed: bool = False
     excluded: str | None = None
@@ -55,7 +56,7 @@ class Choice(Struct, frozen=True):
         """True if a URL with this last record is selected."""
         href, outcome = str(record["url"]), record["outcome"]
         if record.get("probe"):
-            return False  # the crawler made it up
+            return False  # the crawler made up this URL
         if self.failed or self.excluded is not None:
             failed = self.failed and outcome == Outcome.FAILED
             excluded = self.excluded is not None and _excluded(record, self.excluded)

@@ -75,16 +75,16 @@ class Outputs:
         return self.of(part.kind).append(part.data, self._file_size)
 
     def append_at(self, file: int, start: int, data: bytes) -> None:
-        """Append data copied from another directory at the same place; do nothing if it is there already.
+        """Append data copied from the same place in another directory; do nothing if this output already holds it.
 
-        Raises OSError, and OutputError if this output does not end there."""
+        Raises OSError, and OutputError if this output does not end at that place."""
         kind = kind_of(file)
         output: RotatedFiles | PageFiles = self.pages if kind == 0 else self.of(kind)
         end = output.end if isinstance(output, RotatedFiles) else End(file, output.end)
         if End(file, start) < end:
             position = Position(file, start + len(data), len(data), zlib.crc32(data))
             if not output.holds(position):
-                raise OutputError(errno.EIO, f"{output} holds something else at {start}")
+                raise OutputError(errno.EIO, f"{output} holds other data at {start}")
             return
         output.append_at(file, start, data)
 

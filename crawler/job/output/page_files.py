@@ -120,7 +120,7 @@ class PageFiles:
             self._disk.unlink(self._segment.path)
             self._unsynced.names_changed = True
             last = self._opened(before)
-            self._last.close()  # only now: ``_last`` must stay usable if opening the other file fails
+            self._last.close()  # not earlier: ``_last`` must stay usable if opening the other file fails
             self._segment, self._last = self._full.pop(), last
         if end > self.end:
             raise OutputError(
@@ -143,7 +143,7 @@ class PageFiles:
         """See ``RotatedFiles``. Compressed files are not checked."""
         if self.end < durable.offset:
             lost = next(lost_files(self.path), None)
-            lacks = "" if lost is None else f" ({lost.name} is not there, or not a file)"
+            lacks = "" if lost is None else f" ({lost.name} is missing, or not a file)"
             return f"has {self.end} bytes, but {durable.offset} were durable{lacks}"
         for segment in (*self._full, self._segment):
             if segment.is_compressed or segment.start >= durable.offset:
@@ -174,7 +174,7 @@ class PageFiles:
         for segment in self._full:
             plain = page_file(self.path, segment.number)
             if segment.is_compressed and plain.exists():
-                self._disk.unlink(plain)  # the compressed file's name was made durable before its deletion
+                self._disk.unlink(plain)  # a compression makes the new name durable before it deletes this file
 
     def settle(self, end: int) -> None:
         """Mark all records before the offset ``end`` as covered by a generation."""

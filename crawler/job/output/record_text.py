@@ -1,5 +1,5 @@
-"""The records of a job as one text, whatever its files: ``pages.jsonl``, then ``pages-000001.jsonl`` and so on, of
-which all but the last may be compressed.
+"""Presents the records of a job as one text, whatever files they are in: ``pages.jsonl``, then ``pages-000001.jsonl``
+and so on, of which all but the last may be compressed.
 
 Offsets are relative to the whole text. A missing file counts as empty, so the text after it is not at the offsets in
 the journal. Damaged text reads as zeros, like a hole in a file; repairs rely on this. For a reader that requests the
@@ -35,8 +35,8 @@ class DamagedRecordsError(OSError):
 
 
 class FileFault(Struct, frozen=True):
-    """A problem of a file of records, named as ``verify`` does. ``details``: the ``offset`` in the whole text where the
-    damage starts, and the number of its ``bytes``, as far as they are known."""
+    """A problem with a file of records. ``kind`` is its name in the output of ``verify``. ``details``: the ``offset``
+    in the whole text where the damage starts, and the number of its ``bytes``, as far as they are known."""
 
     kind: str
     path: Path
@@ -151,7 +151,7 @@ def segments_of(pages: Path) -> list[Segment]:
 
 
 def _size(path: Path) -> int | None:
-    """Return the bytes of readable text in a file; None if it is missing."""
+    """Return the number of bytes of readable text in a file; None if the file is missing."""
     try:
         if path.suffix == COMPRESSED:
             return _measured(path).size
@@ -162,7 +162,8 @@ def _size(path: Path) -> int | None:
 
 
 class _Measured(Struct, frozen=True):
-    """The bytes of text in a compressed file, whether it has a frame table, and whether it is complete."""
+    """The number of bytes of text in a compressed file, whether the file has a frame table, and whether it is
+    complete."""
 
     size: int
     has_table: bool
@@ -170,7 +171,7 @@ class _Measured(Struct, frozen=True):
 
 
 def _measured(path: Path) -> _Measured:
-    """Measure a file, with a cache. Raises OSError."""
+    """Measure a file. Results are cached. Raises OSError."""
     found = path.stat()
     if not stat.S_ISREG(found.st_mode):
         return _Measured(0, False, False)
@@ -200,7 +201,7 @@ def disk_size(pages: Path) -> tuple[int, int]:
 
 
 def open_text(pages: Path, *, whole: bool = False) -> BinaryIO:
-    """Open a snapshot of the whole text for reading. ``whole``: missing or damaged text is an error, also on later
+    """Open a snapshot of the whole text for reading. With ``whole``, missing or damaged text is an error, also on later
     reads. Raises OSError, DamagedRecordsError."""
     if not page_paths(pages):
         return open(pages, "rb")
@@ -213,7 +214,7 @@ def open_text(pages: Path, *, whole: bool = False) -> BinaryIO:
 def lines_of(path: Path, end: int | None = None, start: int = 0) -> Iterator[tuple[int, bytes]]:
     """Yield (offset, line with its line feed) for the lines that start in the range from ``start`` to ``end``.
 
-    A line longer than any record comes in pieces. Empty if there is no file. Raises OSError."""
+    A line longer than any record comes in pieces. Yields nothing if there is no file. Raises OSError."""
     if not has_text(path):
         return
     with open_text(path) as stream:
@@ -224,7 +225,7 @@ def lines_of(path: Path, end: int | None = None, start: int = 0) -> Iterator[tup
 
 
 def _check(pages: Path, segments: list[Segment]) -> None:
-    """Check for missing and truncated files, without reading all. Raises DamagedRecordsError."""
+    """Check for missing and truncated files, without reading all of their text. Raises DamagedRecordsError."""
     for path in lost_files(pages):
         what = "is not a file" if os.path.lexists(path) else "is missing"
         raise DamagedRecordsError(f"{path} {what}: restore it, or run `crawler repair {pages.parent}`")

@@ -1,7 +1,7 @@
 """An output in several files: ``DIR/NAME/STEM000001SUFFIX`` and so on. Only the last one is appended to, until it is
 full.
 
-A full file is only read from then on. To free space, it may be moved away once a later file is durable.
+Once full, a file is only read. To free space, it may be moved away once a later file is durable.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Size(NamedTuple):
 
 
 class RotatedFiles:
-    """The output of a job, opened for appending. ``head`` returns the first bytes of a file, given its name: they
+    """The output of a job, opened for appending. ``head`` maps a file's name to the first bytes of the file, which
     belong to its first record."""
 
     def __init__(self, job: Path, form: Form, disk: Disk) -> None:

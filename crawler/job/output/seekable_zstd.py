@@ -89,7 +89,7 @@ def frames_of(file: BinaryIO) -> list[Frame]:
     length = count * entry + _FOOT.size
     start = size - length - _HEAD.size
     if start < 0:
-        raise SeekableError("a table that is longer than the file")
+        raise SeekableError("the table is longer than the file")
     file.seek(start)
     table = file.read(_HEAD.size + length)
     if _HEAD.unpack_from(table) != (_SKIPPABLE, length):
@@ -99,7 +99,7 @@ def frames_of(file: BinaryIO) -> list[Frame]:
     texts = itertools.accumulate((length for _, length in sizes), initial=0)
     frames = [Frame(*each) for each in zip(starts, (s for s, _ in sizes), texts, (t for _, t in sizes), strict=False)]
     if sum(size for size, _ in sizes) != start:
-        raise SeekableError("a table of another file")
+        raise SeekableError("the table belongs to another file")
     return frames
 
 

@@ -4,8 +4,8 @@ No partition can tell alone that the crawl is over: another one may be about to 
 a round, each owner answers with the status of its partition, and once all have answered, the coordinator announces the
 next round:
 
-    round n      all quiet: no work is left, the outbox is empty, and everything sent to it is read
-    round n + 1  all still quiet, in the same epochs, and no transaction was written in between
+    round n      all are quiet: each has no work left, an empty outbox, and has read everything sent to it
+    round n + 1  all are still quiet, in the same epochs, and no transaction was written in between
 
 Then nothing changed in any partition between its two answers. All first answers came before the second round was
 announced, and all second ones after it, so at the moment of the announcement all were quiet at once. A link is always
@@ -28,7 +28,7 @@ NOWHERE = ""  # the last position of a stream without entries
 
 class Status(Struct, frozen=True, array_like=True):
     """An owner's answer for its partition in a round. ``version`` counts the transactions written in this epoch; all
-    are durable if the partition is ``idle``, that is, has no work left. Its stream is read up to ``read_to``.
+    are durable if the partition is ``idle``, that is, has no work left. It has read its stream up to ``read_to``.
     ``spent``: URLs are left, but the crawl's page limit is reached."""
 
     round: str
@@ -46,9 +46,9 @@ class Status(Struct, frozen=True, array_like=True):
 
 
 class Announcement(Struct, frozen=True, array_like=True):
-    """The coordinator's message to the owners: the round to answer and, once the crawl has ended, the epochs in which
-    it ended. It holds for a partition only in that epoch: a partition opened later belongs to another run. ``spent``:
-    some partition has URLs left that a limit forbids."""
+    """The coordinator's message to the owners: the round to answer and, once the crawl has ended, the epoch of each
+    partition at the end. The end holds for a partition only in that epoch: a partition opened later belongs to another
+    run. ``spent``: some partition has URLs left that a limit forbids."""
 
     round: str
     ended: tuple[int, ...] = ()
@@ -81,7 +81,7 @@ class EndRounds:
         self._partitions = partitions
         self._name = name
         self._number = 0
-        self._quiet: list[tuple[int, int]] | None = None  # epoch and version of each in the last round, if all were
+        self._quiet: list[tuple[int, int]] | None = None  # epoch and version of each, if all were quiet
         self._ended: tuple[int, ...] = ()
         self._spent = False
 
@@ -91,7 +91,8 @@ class EndRounds:
         return Announcement(f"{self._name}-{self._number}", self._ended, self._spent)
 
     def look(self, statuses: Sequence[Status | None], lasts: Sequence[str]) -> Look:
-        """Check the statuses of all partitions, read before the last positions of their streams; None: no status."""
+        """Check the statuses of all partitions (None: no status). They must be read before ``lasts``, the last
+        positions of the streams."""
         if self._ended:
             if all(
                 status is None or epoch == status.epoch for epoch, status in zip(self._ended, statuses, strict=True)

@@ -72,7 +72,7 @@ def check_row(key: bytes, value: bytes, me: int, partitions: int) -> None:
     """Raise InletError unless this is a valid row in the inlet of partition ``me``."""
     sender, _, _ = decode_row(key, value)
     if sender == me or sender >= partitions:
-        raise InletError(f"a row from partition {sender} of {partitions} in the inlet of {me}")
+        raise InletError(f"the inlet of partition {me} has a row from partition {sender} of {partitions}")
 
 
 class Inlet:
@@ -86,7 +86,7 @@ class Inlet:
         for key, value in store.rows(Family.INLET):
             sender, epoch, number = decode_row(key, value)
             if sender not in self._from:
-                raise InletError(f"a row in the inlet of partition {me} is from partition {sender}")
+                raise InletError(f"the inlet of partition {me} has a row from partition {sender}")
             self._from[sender] = _From(epoch, number, 0, deque([(0, number)]))
         self._unsettled = {sender for sender, each in self._from.items() if each.written}
         self._asked = set[int]()
@@ -105,7 +105,7 @@ class Inlet:
             and link_batch.epoch >= known.epoch
         ):
             return Verdict.ADMITTED
-        known.owed = True  # in any case, tell the sender what is durable here
+        known.owed = True  # whatever the verdict, the sender learns what is durable here
         self._unsettled.add(link_batch.sender)
         if link_batch.epoch < known.epoch:
             return Verdict.STALE
@@ -123,11 +123,11 @@ class Inlet:
         batch.put(Family.INLET, row_key(link_batch.sender), _LAST.encode((link_batch.epoch, link_batch.number)))
 
     def acks(self, durable: int) -> list[Ack]:
-        """Return the acknowledgements that are due, each once: for batches that became durable, and for the durable
-        state after an unexpected batch. ``durable``: the last durable transaction, -1 if there is none."""
+        """Return each acknowledgement that is due, once: for batches that became durable, and, after an unexpected
+        batch, for the state that is durable here. ``durable``: the last durable transaction, -1 if there is none."""
         due = list[Ack]()
         if durable < 0:
-            return due  # not even the initial content
+            return due  # not even the initial content is durable
         for sender in sorted(self._unsettled):
             known = self._from[sender]
             while known.written and known.written[0][0] <= durable:

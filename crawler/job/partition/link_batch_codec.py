@@ -55,7 +55,7 @@ class Note(NamedTuple):
     message: bytes
 
 
-Content = LinkBatch | Ack | Note  # of an entry
+Content = LinkBatch | Ack | Note  # the content of an entry on a carrier
 
 _KINDS: dict[type[Content], int] = {LinkBatch: 1, Ack: 2, Note: 3}
 _TYPES = {kind: of for of, kind in _KINDS.items()}
@@ -80,7 +80,7 @@ class LinkBatchCodec:
             raise LinkBatchError(f"{len(data)} bytes are not a batch")
         _, version, kind = body[:_HEAD_SIZE]
         if version != _VERSION:
-            raise LinkBatchError(f"a batch of version {version}, not {_VERSION}")
+            raise LinkBatchError(f"a batch has version {version}, not {_VERSION}")
         if self._seal(body) != data[-_SEAL:]:
             raise LinkBatchError("a batch is damaged, or belongs to another crawl")
         try:

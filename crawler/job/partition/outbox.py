@@ -5,9 +5,10 @@
 
 Rows are written in the same transaction as the changes they report, and their numbers increase for each target. They
 are sent in batches, numbered from 1 for each target in each *epoch*, the time for which one process has the partition
-open. A row is removed only when its batch is durable at the target: acceptance by a carrier proves nothing. If a batch
-is not acknowledged in time, it and all later ones are sent again, because the target accepts batches only in order. In
-a new epoch all remaining rows are sent again with new numbers; admitting rows again has no effect at the target.
+open. A row is removed only when its batch is durable at the target, because acceptance by a carrier proves nothing. If
+a batch is not acknowledged in time, it and all later ones are sent again, because the target accepts batches only in
+order. In a new epoch all remaining rows are sent again with new numbers; admitting rows again has no effect at the
+target.
 
 A new epoch also helps when a partition was restored from a backup, so that a target has received more or less than was
 acknowledged: ``outrun`` indicates this.
@@ -27,8 +28,8 @@ from crawler.base.kv import Batch, Family, Reader
 from crawler.job.partition.link_batch_codec import BATCH_BYTES, Ack, LinkBatch
 from crawler.job.partition.messages import UnknownMessage, decode_message
 
-AGAIN = 2.0  # seconds before an unacknowledged batch is sent again ...
-AGAIN_MOST = 30.0  # ... doubled each time, up to this
+AGAIN = 2.0  # seconds before an unacknowledged batch is first sent again
+AGAIN_MOST = 30.0  # maximum of these seconds, which double each time
 WINDOW = 32  # batches in flight to one target
 _ROWS = 64  # rows read at a time
 
@@ -54,10 +55,10 @@ def check_row(key: bytes, value: bytes, me: int, partitions: int) -> tuple[int, 
     its message cannot be read."""
     target, number = read_key(key)
     if target == me or target >= partitions or not number:
-        raise ValueError(f"a message for partition {target} of {partitions} in the outbox of {me}")
+        raise ValueError(f"the outbox of partition {me} has a message for partition {target} of {partitions}")
     message = decode_message(value)
     if isinstance(message, UnknownMessage):
-        raise ValueError(f"a message of unknown kind {message.kind}")
+        raise ValueError(f"the kind of a message is unknown: {message.kind}")
     return target, number
 
 
@@ -73,7 +74,7 @@ class _Sent(Struct, frozen=True):
 class _Way(Struct):
     """The state of sending to one target. Rows up to ``gone`` are durable there, rows up to ``sent`` are in flight;
     ``last`` is the last row. ``number`` is the last batch sent, ``acknowledged`` the last one that is durable. Batches
-    in flight are sent again at ``again_at``. ``has_less``: the target reports having less than before."""
+    in flight are sent again at ``again_at``. ``has_less``: the target acknowledges less than before."""
 
     gone: int = 0
     sent: int = 0
@@ -90,7 +91,7 @@ class Outbox:
     """The outbox of partition ``me`` in the current ``epoch``; nothing is sent before the first epoch."""
 
     def __init__(self, store: Reader, me: int, partitions: int) -> None:
-        """Find the existing rows. Raises OSError."""
+        """Find which rows exist. Raises OSError."""
         self._store = store
         self.me = me
         self.epoch = 0

@@ -22,9 +22,9 @@ _FAST = 1  # zlib level
 
 class PartReport(Struct, frozen=True):
     """The state of a partition ``at`` that time (seconds since 1970, by its owner's clock). The owner is a ``process``
-    on ``machine``, with the partition in the crawl ``directory`` of that id. The next report follows in about ``every``
-    seconds, unless this is the ``last`` one of the run. ``stats`` are those of ``stats --json``. ``program``: the
-    version."""
+    on ``machine``, which has the partition in the crawl ``directory`` identified by ``directory_id``. The next report
+    follows in about ``every`` seconds, unless this is the ``last`` one of the run. ``stats`` are those of ``stats
+    --json``. ``program``: the version of the program."""
 
     program: str
     at: float

@@ -85,7 +85,7 @@ class Placement:
 
 
 def _bare(host: str) -> str:
-    """Return the host without ``www.``, as long as two labels are left."""
+    """Return the host without ``www.``, if at least two labels are left."""
     host = host.rstrip(".") or host
     while host.startswith("www.") and "." in host[4:]:
         host = host[4:]

@@ -8,8 +8,8 @@ never exceed the limit, whatever is lost or killed:
 
     the allowance a partition knows  <=  the allowance the coordinator holds for it
 
-Nothing is stored. A partition that was opened again may have fetched what its job has, and no more, under versions of
-its new epoch, which are greater than all before. A coordinator that has started knows nothing, and grants nothing
+Nothing is stored. When a partition is reopened, its allowance is the number of pages that its job has fetched, under
+versions of its new epoch, which are greater than all earlier ones. A new coordinator knows nothing, and grants nothing
 before all partitions have sent a wish in its *term*: from then on they accept no grant of an earlier term.
 
 Pure: the caller provides messages.
@@ -52,7 +52,7 @@ class Recall(Struct, frozen=True, array_like=True, tag=3):
 
 
 class CrawlQuota:
-    """Grants at most ``limit`` pages to ``partitions`` partitions. If they have fetched more before, nothing is
+    """Grants at most ``limit`` pages to ``partitions`` partitions. If they have already fetched more, nothing is
     granted."""
 
     def __init__(self, term: int, limit: int, partitions: int) -> None:
@@ -75,12 +75,12 @@ class CrawlQuota:
 
     @property
     def granting(self) -> list[int]:
-        """The partitions that get more when their last wishes are processed again."""
+        """The partitions that would get more if their last wishes were processed again."""
         held, could = self.allowances, not self.unheard and self.left > 0
         return [number for number, wish in self._wishes.items() if could and wish.more and wish.has == held.get(number)]
 
     def hear(self, partition: int, wish: Wish | None = None) -> Grant | Recall:
-        """Process a wish, or the partition's last one once more. Returns the answer."""
+        """Process a wish; without one, process the partition's last wish again. Returns the answer."""
         if wish is not None and wish.term != self.term:
             return Recall(self.term)
         wish = self._wishes[partition] = wish or self._wishes[partition]
@@ -104,9 +104,9 @@ class PartitionQuota:
     """The allowance of one partition, as known to the partition."""
 
     def __init__(self, epoch: int, fetched: int) -> None:
-        """``epoch``: that in which the partition was opened, with so many pages ``fetched``."""
+        """``epoch``: the one in which the partition was opened. ``fetched``: the number of pages fetched before."""
         self.allowance = Allowance((epoch, 0), fetched)
-        self._term = 0  # the greatest known
+        self._term = 0  # the greatest term known
         self._answered = True  # whether the last wish for more was answered
         self.bank_is_empty = False  # according to the last answer
 
@@ -116,7 +116,7 @@ class PartitionQuota:
         return self.allowance.total
 
     def recall(self, recall: Recall) -> None:
-        """Process a request for a wish: send one, whatever its term."""
+        """Process a request for a wish. The partition then sends one, whatever the term of the request."""
         self._term = max(self._term, recall.term)
 
     def wish(self, more: int) -> Wish:
@@ -126,7 +126,8 @@ class PartitionQuota:
         return Wish(self._term, self.allowance, more)
 
     def hear(self, grant: Grant) -> bool:
-        """Process an answer. Returns False if it is of an earlier term, or older than what the partition knows."""
+        """Process an answer. Returns False if the answer is from an earlier term, or older than what the partition
+        knows."""
         if grant.term != self._term or grant.gives.version < self.allowance.version:
             return False  # the coordinator has not yet received what was given back
         self._answered = True

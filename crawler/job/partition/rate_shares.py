@@ -12,8 +12,8 @@ The shares in use never exceed the rate, whatever is lost, late or killed:
                that each process reports
 
 A lender that finds no state, because the crawl has just started or the carrier has lost everything, waits for one
-second: processes with a share report it more often than that. Only a process that cannot reach the carrier then does
-not, and uses its share for the rest of the five seconds.
+second: processes with a share report it more often than that. The only exception is a process that cannot reach the
+carrier at that time, which uses its share for the rest of the five seconds.
 
 Pure: the caller provides messages and time.
 """
@@ -33,8 +33,8 @@ _ROUND = 1e-9
 
 
 class Wish(Struct, frozen=True, array_like=True):
-    """A process's message. Each of its wishes has a greater ``number``. It uses the ``share`` that the lender of that
-    ``epoch`` lent as number ``grant``, and ``wants`` this many requests a second."""
+    """A process's message, whose ``number`` increases with each wish. The process uses the ``share`` that the lender of
+    that ``epoch`` lent as number ``grant``, and ``wants`` this many requests a second."""
 
     number: int
     process: str
@@ -164,7 +164,7 @@ class Borrowing:
     def __init__(self, process: str) -> None:
         self._process = process
         self._number = 0
-        self._asked: dict[int, float] = {}  # when each wish was made that may still be answered
+        self._asked: dict[int, float] = {}  # when each wish that may still be answered was made
         self.epoch = 0  # the lender's epoch
         self._grant = 0
         self.share = 0.0

@@ -1,6 +1,6 @@
 """Routes URLs of a partition: URLs of other partitions go to the outbox, in the transaction that finds them.
 
-URLs of other partitions are handled by where they were found:
+How a URL of another partition is handled depends on where it was found:
 
     links of a page            sent, unless sent recently, in which case they are duplicates; their owner queues new
                                ones and counts others as duplicates; those in a closed trap, known to an older
@@ -55,7 +55,7 @@ class PartitionRouter:
     def __init__(self, me: int, placement: Placement, sent_bytes: int = SENT_BYTES) -> None:
         """``sent_bytes``: the memory for recently sent URLs; with 0, every URL is sent each time. Raises ValueError."""
         if not 0 <= me < placement.partitions:
-            raise ValueError(f"no partition {me} of {placement.partitions}")
+            raise ValueError(f"the crawl has {placement.partitions} partitions, so there is no partition {me}")
         self.me = me
         self.placement = placement
         self.sent: RecentDigests | None = remember(sent_bytes) if sent_bytes else None

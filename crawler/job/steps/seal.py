@@ -50,10 +50,10 @@ class Sealing:
     def open(self, data: bytes) -> Sealed:
         """The inverse of ``close``. Raises ChunkError."""
         if len(data) < _HEAD.size + _SEAL or data[0] != _MAGIC:
-            raise ChunkError(f"not a message of a log: {len(data)} bytes")
+            raise ChunkError(f"{len(data)} bytes are not a message of a log")
         _, version, kind, partition = _HEAD.unpack_from(data)
         if version != _VERSION:
-            raise ChunkError(f"message of a log of version {version}, not {_VERSION}")
+            raise ChunkError(f"message of a log has version {version}, not {_VERSION}")
         body = memoryview(data)[:-_SEAL]
         if self._seal(body) != data[-_SEAL:]:
             raise ChunkError("message of a log is damaged, or belongs to another crawl")

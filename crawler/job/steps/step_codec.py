@@ -26,7 +26,7 @@ else:
     from backports import zstd
 
 _LEVEL = 1
-_LARGEST = 2**30  # limit for the steps in a chunk in bytes: a body is smaller
+_LARGEST = 2**30  # maximum bytes of the steps in a chunk; a body is smaller
 
 
 class Mark(NamedTuple):

@@ -1,14 +1,14 @@
 """Opens a readable copy of a damaged store, if that is possible. The store itself is not changed.
 
 The logs are repaired first. If changes after the damage were durable, only the damaged ones are left out; otherwise the
-logs end at the damage, as after a power loss. Then these methods are tried in turn, until all rows can be read:
+logs are cut at the damage, as after a power loss. Then these methods are tried in turn, until all rows can be read:
 
 1. open the copy unchanged,
 2. point ``CURRENT`` at the newest MANIFEST,
 3. have RocksDB repair it: it builds a MANIFEST from the readable tables, and leaves the others out.
 
-RocksDB finds the families of a store in its tables. The third method loses the changes in the logs of any family
-without tables.
+In the third method RocksDB finds the families of a store only through its tables, so it loses the logged changes of any
+family without tables.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class ReadableCopy(Struct, frozen=True):
 
 def open_copy(damaged: Path, scratch: Path) -> ReadableCopy:
     """Open a copy of ``damaged``. ``scratch`` is an unused path on the same file system, which may be removed after a
-    failure. Raises StoreError: with ``errno`` if the disk failed, otherwise if no method succeeded."""
+    failure. Raises StoreError if no method succeeded or, with ``errno``, if the disk failed."""
     fault = log_fault(damaged)
     was_durable = fault is not None and fault.durable
     broken = Broken.SKIP if was_durable else Broken.PREFIX

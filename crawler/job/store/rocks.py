@@ -67,7 +67,7 @@ _REOPEN_FILES = 16  # files that opening creates: a table for each family, MANIF
 
 
 class Broken(Enum):
-    """How to open a store with a damaged log that has complete batches after the damage."""
+    """How to open a store whose damaged log has complete batches after the damage."""
 
     PREFIX = "read the log up to the damage, unless later batches were durable"
     REFUSE = "refuse to open it"
@@ -104,7 +104,7 @@ class as_store_error:
     """Turns RocksDB's exceptions into a StoreError whose text starts with ``what``. ``names`` are the path that RocksDB
     uses and the one that the message shows instead.
 
-    A class, not a generator: each transaction enters one, and a generator takes six times as long."""
+    This is a class because each transaction enters one, and a generator would take six times as long."""
 
     __slots__ = ("_names", "_what")
 
@@ -124,7 +124,7 @@ class as_store_error:
 
 
 class _reading_store(as_store_error):
-    """Like `as_store_error`, for one read. In any thread but the writing one it also holds the lock that prevents
+    """Like `as_store_error`, for one read. In threads other than the writing one, it also holds the lock that prevents
     reopening, because a database stays open until its last cursor is closed."""
 
     __slots__ = ("_guard", "_writer")
@@ -172,7 +172,8 @@ class _Database:
         self.tables[Family.SEEN].set_options({"write_buffer_size": str(_EXACT_MEMTABLE)})
 
     def unflushed(self) -> int:
-        """The bytes of changes that are only in the logs: reopening the database writes at most this many to tables."""
+        """The number of bytes of changes that are only in the logs. Reopening the database writes at most this many to
+        tables."""
         return sum(table.property_int_value("rocksdb.cur-size-all-mem-tables") or 0 for table in self.tables.values())
 
     def close(self) -> None:
@@ -205,8 +206,8 @@ class RocksStore(Store):
         ``secondary``: open for reading a store that another process may have open. Its directory is not written and may
         be read-only; ``secondary`` is an empty directory for RocksDB's own files. ``as_run``: read everything that a
         run would read; RocksDB's secondary mode skips damage in some of it. ``optional``: families that the store may
-        lack; they are created, or empty if the store is opened for reading. ``broken``: how to treat a damaged log when
-        the store is opened for writing."""
+        lack. If missing, they are created, or read as empty if the store is opened for reading. ``broken``: how to
+        treat a damaged log when the store is opened for writing."""
         self._path = self._at = path
         self._broken = broken
         self._optional = optional
@@ -276,7 +277,7 @@ class RocksStore(Store):
         elif self._at is self._path:
             self._check_logs()
         for log in sorted((*self._at.glob("*.log"), *self._at.glob("MANIFEST-*"))):  # both have the log format
-            with contextlib.suppress(FileNotFoundError):  # the writer of the store has flushed and removed it
+            with contextlib.suppress(FileNotFoundError):  # the writer of the store has flushed the log and removed it
                 offset = recycled_record(log)
                 if offset is not None:
                     raise StoreDamagedError(
@@ -458,7 +459,7 @@ class RocksStore(Store):
             self._failure = None
 
     def expect_lookups(self, family: Family) -> None:
-        """See ``Store``. Only the family ``SEEN`` of a writable store needs a change."""
+        """See ``Store``. Only the family ``SEEN`` of a writable store has options to change."""
         if family is Family.SEEN and self._exact is False:
             self._exact = True
             with self._error("cannot set options of the store"):

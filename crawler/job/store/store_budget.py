@@ -24,7 +24,7 @@ _FIXED_FILES = 36  # open files of a crawl except tables and connections, for ex
 _FILES_OF_EACH = 16  # additional ones for each further job
 _LEAST_TABLES = 10  # table files that each store may always keep open
 _FEW_FILES = 4_096  # limit of open files per store below which RocksDB may not keep every table open
-_CACHE_SLACK = 10  # RocksDB keeps this many files fewer open than its limit
+_CACHE_SLACK = 10  # RocksDB stays this many open files below its limit
 
 
 class StoreBudget:

@@ -43,8 +43,8 @@ class PathMap(Struct):
         self.parts.add(f"{host} {' '.join(directories(href))}", values)
 
     def answer(self) -> tuple[list[dict[str, Any]], int]:
-        """Return the largest sites, the largest first, each with its largest directories, which add up to it; and the
-        number of URLs of all other sites."""
+        """Return the largest sites, the largest first, each with its largest directories, whose counts add up to the
+        site's, and the number of URLs of all other sites."""
         shown: defaultdict[str, defaultdict[str, dict[str, list[int]]]] = defaultdict(lambda: defaultdict(dict))
         sums: defaultdict[str, list[int]] = defaultdict(lambda: [0] * len(_COLUMNS))
         for number, (key, row) in enumerate(self.parts.most(PARTS)):

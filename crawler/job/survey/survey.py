@@ -75,7 +75,7 @@ class Survey(Struct):
     map: PathMap = field(default_factory=PathMap)
 
     def add(self, record: Mapping[str, Any], *, last: bool = False) -> None:
-        """Count a record. ``last``: it is the last record of its URL, and the only one added."""
+        """Count a record. ``last``: the record is the last one of its URL, and the only one of that URL to be added."""
         self.records += 1
         if record.get("probe"):
             self.probes += 1

@@ -3,7 +3,7 @@
 This is the algorithm of Misra and Gries, with a purge at the median as in "A High-Performance Algorithm for Identifying
 Frequent Items in Data Streams" (Anderson et al., 2017). Each tracked key has a weight, to which every addition adds.
 When a new key arrives and all places are taken, the median weight is subtracted from all keys, and keys with no weight
-left are dropped. So an addition costs a constant time on average, whatever the order of the keys.
+left are dropped. So an addition takes constant time on average, whatever the order of the keys.
 
 The sums of a tracked key cover the additions since it got its place. With ``N`` the total weight added:
 
@@ -24,8 +24,8 @@ from msgspec import Struct, field
 class TopRows(Struct):
     """Rows of ``columns`` sums for at most ``places`` keys. ``missed``: the maximum weight that a row may lack.
 
-    Each row in ``rows`` ends with its weight plus the value of ``missed`` when it was added: it is compared with
-    ``missed`` directly, without a subtraction."""
+    Each row in ``rows`` ends with its weight plus the value of ``missed`` when the key was added. This sum can be
+    compared with ``missed`` directly, without a subtraction."""
 
     places: int
     columns: int = 1

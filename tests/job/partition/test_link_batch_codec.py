@@ -53,5 +53,5 @@ def test_any_other_bytes_are_refused(data: bytes) -> None:
 
 def test_a_newer_version_says_so() -> None:
     encoded = CODEC.encode(Ack(1, 2, 3, 4))
-    with pytest.raises(LinkBatchError, match="a batch of version 9, not 2"):
+    with pytest.raises(LinkBatchError, match="a batch has version 9, not 2"):
         CODEC.decode(encoded[:1] + b"\x09" + encoded[2:])

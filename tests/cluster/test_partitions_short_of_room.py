@@ -31,7 +31,7 @@ def test_too_few_open_files_are_told_before_anything_is_made(tmp_path: Path) -> 
         ran = ended(process)
     assert (ran.code, ran.err) == (
         2,
-        "crawler: error: the limit on open files (ulimit -Hn) is 64: a crawl of 8 partitions needs at least 235\n",
+        "crawler: error: the limit on open files (ulimit -Hn) is 64: a crawl of 4 partitions needs at least 131\n",
     )
     assert not (tmp_path / "crawl").exists()
 

@@ -213,7 +213,7 @@ async def test_a_worker_of_whom_nothing_new_comes_is_gone_whatever_its_clock_say
 def test_a_crawl_that_goes_on_is_shown_whole_and_at_a_steady_pace(tmp_path: Path) -> None:
     directory, times = tmp_path / "crawl", Times()
     with Chain(6, 2) as chain:
-        ran = crawler(*chain.seeds, "--job", directory, *WORDS[:-1], "--partitions", "1")
+        ran = crawler(*chain.seeds, "--job", directory, *WORDS[:-3], "--partition-count", "2", "--partitions", "1")
     assert ran.code == 0, ran.err
     assert "\nended after " in ran.err, "the summary says how long the run took"
     progress = CrawlProgress(directory, read_crawl_file(directory), times.steady)
@@ -232,7 +232,7 @@ def test_a_crawl_that_goes_on_is_shown_whole_and_at_a_steady_pace(tmp_path: Path
         began = view.moment()
         times.now += 1.0
         view.take(view.read())
-        assert view.moment() == began, "a process tells of four partitions every two seconds: a second shows no pace"
+        assert view.moment() == began, "a process tells of two partitions every two seconds: a second shows no pace"
         times.now += 3.0
         view.take(view.read())
         assert view.moment() == began + 4.0

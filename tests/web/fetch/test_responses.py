@@ -75,7 +75,7 @@ async def test_what_follows_the_end_of_brotli_is_left_out_of_the_body() -> None:
     async with site(page(brotli.compress(body) + bytes(100), "Content-Encoding: br")) as served:
         answer = await get(served.url)
     assert (answer.body, answer.truncated) == (body, None)
-    assert "left out" in (answer.note or "")
+    assert answer.note is not None
 
 
 @pytest.mark.parametrize(

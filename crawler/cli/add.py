@@ -19,7 +19,7 @@ from crawler.job.crawl_file import partitions_left
 from crawler.job.inbox import MOST_URLS, Answer
 from crawler.url.urls.canonicaliser import Canonical, Canonicaliser
 
-_UNANSWERED = 8  # unanswered files in the inbox at which reading standard input pauses
+_UNANSWERED = 8  # reading standard input pauses while the inbox has this many unanswered files
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:

@@ -24,7 +24,7 @@ def run_interruptible(make: Callable[[], Coroutine[Any, Any, T]]) -> T:
     interruption = _Interruption()
     try:
         # A signal mask would not suffice: threads started by libraries would receive the signal. A Runner keeps an
-        # existing handler of SIGINT.
+        # existing handler for SIGINT.
         with ending_signals(interruption.handle, quit_at_once), asyncio.Runner() as runner:
             result = runner.run(interruption.cancelling(make))
     except asyncio.CancelledError:

@@ -214,7 +214,8 @@ def _performing(command: str, arguments: argparse.Namespace) -> Callable[[argpar
 
 
 def _refuse(parser: CommandParser, command: str, arguments: argparse.Namespace, left: list[str]) -> NoReturn:
-    """Raise UsageError for unknown arguments. It names the first unknown flag and the closest valid one."""
+    """Raise UsageError for unknown arguments. The error names the first unknown flag and the valid flag closest to
+    it."""
     own = parser.commands.get(command)
     flags = [word for word in left if word.startswith("-") and word != "-"]
     if isinstance(own, CommandParser) and flags:

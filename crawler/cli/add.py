@@ -93,7 +93,7 @@ def _way_out(crawl: CrawlPartitions, numbers: Collection[int]) -> str:
     """Return why these partitions have no directory here, and how to add their URLs. Raises JobError, OSError."""
     if not partitions_left(crawl.directory).intersection(numbers):
         return "has not started: name them as seeds of the next run"
-    return "is in another directory: add them there; run `crawler stats` on the store to find it"
+    return "is in another directory: add them there; run `crawler stats` on the store to find that directory"
 
 
 async def _take(arguments: argparse.Namespace, url_batches: UrlBatches, urls: Sequence[str]) -> None:

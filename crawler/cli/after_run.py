@@ -55,7 +55,8 @@ def check(job: Path, settings: Settings, parquet: Path | None) -> None:
 
 
 def write(job: Path, settings: Settings, parquet: Path | None, code: int, *, quiet: bool) -> int:
-    """Write everything, and return the exit code of a run that would end with ``code``. Ctrl-C skips the rest."""
+    """Write all exports, and return the exit code of a run that would end with ``code`` without them. Ctrl-C skips the
+    exports that are left."""
     try:
         with ending_signals(_interrupt):
             for out, _, export in _wanted(job, settings, parquet):

@@ -74,7 +74,7 @@ def add_shape(parser: argparse.ArgumentParser) -> None:
 
 
 def shape_of(arguments: argparse.Namespace) -> Shape:
-    """Return the shape of the web, at a free port. Raises UsageError."""
+    """Return the shape of the synthetic web, which will be served at a free port. Raises UsageError."""
     mode = Mode(arguments.mode)
     shape = Shape(arguments.pages, arguments.hosts, arguments.seed, mode, port=0, size=arguments.page_size)
     try:

@@ -140,7 +140,7 @@ def _renamed(stream: TextIO, name: str, shown: str) -> TextIO:
 
 
 class _Renaming:
-    """A text stream that replaces one name with another."""
+    """A text stream that replaces one name with another name in everything written to it."""
 
     def __init__(self, stream: TextIO, name: str, shown: str) -> None:
         self._stream = stream

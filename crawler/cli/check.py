@@ -200,7 +200,7 @@ def _make_room(directory: Path, asked: dict[str, Any]) -> None:
 
 
 def _strange(directory: Path) -> Iterator[str]:
-    """Yield the entries that neither a check nor the file system created."""
+    """Yield the names of entries that neither a check nor the file system has created."""
     for each in directory.iterdir():
         if each.name.startswith(".") or each.name == "lost+found":
             continue

@@ -56,7 +56,7 @@ def _write(chosen: dict[str, Traversable], folder: Path) -> None:
     """Copy all files into ``folder``. Raises UsageError, and copies none, if one of them already exists there."""
     for name in chosen:
         if (folder / name).exists():
-            raise UsageError(f"{folder / name} already exists: choose another directory, or remove it first")
+            raise UsageError(f"{folder / name} already exists: choose another directory, or remove this file first")
     for name, source in chosen.items():
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)

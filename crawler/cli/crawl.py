@@ -111,7 +111,8 @@ def build_settings(
     read: Callable[[Path], bytes] = Path.read_bytes,
     giver: Giver = COMMAND_LINE,
 ) -> Settings:
-    """Return the settings: defaults, TOML file, flags, and the stored shaping settings of a job.
+    """Return the settings, which combine the defaults, the TOML file, the flags and the stored shaping settings of a
+    job.
 
     The directory of a new job may hold files with the names in ``own``. ``read`` returns the content of a file. Raises
     UsageError.

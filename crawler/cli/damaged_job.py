@@ -23,7 +23,7 @@ from crawler.seen.filters import NoMemoryError
 
 
 def job_error_text(error: Exception) -> str:
-    """Return the error line for a user of ``crawler crawl``, whose directory is set with ``--job``."""
+    """Return the error line for a user of ``crawler crawl``, who chooses the directory with ``--job``."""
     if isinstance(error, JobError) and error.new_job:
         return f"{error.fault}, or start a new job with --job"
     return str(error)

@@ -199,7 +199,7 @@ def _new(settings: SeenSettings, wanted: list[Wanted], keys: KeySpec, hash: KeyH
 def _resumed(
     stored: StoredFilter, path: Path, wanted: list[Wanted], raw: bool | None, rules: tuple[str, ...]
 ) -> StoredFilter:
-    """Return the content of the file. Raises FilterFileError if it does not match the request."""
+    """Return the content of the file. Raises FilterFileError if the content does not match the request."""
     held = stored.seen.parameters()
     # The configuration may set parameters that this kind of seen-set lacks, but each flag must apply to the kind.
     check_agreement(path, stored.seen, [want for want in wanted if _is_flag(want) or want.name in held])

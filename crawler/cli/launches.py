@@ -174,7 +174,7 @@ class Launches:
         seeds = [*urls, *map(str, files)] or [STDIN]  # the job knows which other seeds it has read
         text = await self._launcher.launch(directory, (*command.words, "--", *seeds), Path(command.directory))
         await self._jobs.look()
-        return f"{text} One of its seeds files is gone: it continues with the seeds already read." if gone else text
+        return f"{text} A seeds file is gone: the crawl continues with the seeds already read." if gone else text
 
     async def duplicate(self, name: str, new: str) -> str:
         """Create a job with the seeds and settings of another job, and start the new job's crawl. Raises KeyError,

@@ -37,7 +37,8 @@ _OF_LISTS = frozenset({"bz2", "csv", "gz", "json", "jsonl", "list", "log", "lst"
 
 
 class NamedSeeds(Struct, frozen=True):
-    """The sources of seeds in reading order: URLs first, then files, then streams, which can be read only once."""
+    """The sources of seeds, in the order of reading: URLs first, then files, then streams, which can be read only
+    once."""
 
     urls: list[str] = field(default_factory=list)
     files: list[Path] = field(default_factory=list)

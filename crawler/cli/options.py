@@ -356,7 +356,8 @@ def _read(path: Path, read: Callable[[Path], bytes]) -> tuple[MutableTables, str
         text = data.decode("utf-8").replace("\r\n", "\n")
         tables = tomllib.loads(text)
     except (ValueError, RecursionError) as error:
-        # A syntax error, bytes that are not text, a number with thousands of digits, or thousands of nested brackets.
+        # The fault is bad syntax, bytes that are not text, a number with thousands of digits, or thousands of nested
+        # brackets.
         raise UsageError(f"configuration file {path}: {error}") from error
     check_tables(tables, FileSource(f"configuration file {path}", text, {}))
     return one_table_each(tables), text

@@ -202,7 +202,9 @@ async def _whole(
         stack.callback(present.cancel)
         progress = CrawlProgress(directory, crawl)
         if given.processes > crawl.partitions:
-            log.warning("%d processes for %d partitions: starting only %d", given.processes, *2 * (crawl.partitions,))
+            log.warning(
+                "%d processes for %d partitions: starting only %d processes", given.processes, *2 * (crawl.partitions,)
+            )
             given.processes = crawl.partitions
         plan = _plan(directory, crawl, str(engine), given, progress)
         supervisor = Supervisor(plan, view.say if view is not None else log.warning)
@@ -221,11 +223,11 @@ async def _whole(
 
 
 def _final(directory: Path, outcome: Outcome, elapsed: float) -> dict[str, Any]:
-    """Return the crawl's statistics after a run, including values that are not stored."""
+    """Return the crawl's statistics after a run, including the values that only this process knows."""
     stats = stats_of(directory)
     stats["elapsed_seconds"] = elapsed
     if outcome.reason is not Stop.FINISHED and stats["state"] == State.ENDED:
-        stats["state"] = State.STOPPED  # no work is left here, but other machines may have some
+        stats["state"] = State.STOPPED  # no work is left here, but other machines may still have some
     return stats
 
 
@@ -233,7 +235,7 @@ class _Given:
     """The workers' instructions: the settings, which may be read again, and the seeds."""
 
     def __init__(self, configuration: Configuration, urls: list[str], files: list[Path]) -> None:
-        self.settings = configuration.settings  # current
+        self.settings = configuration.settings  # replaced when the configuration is read again
         self._read_again = configuration.read_again
         self._urls = urls
         self._files = [str(path.absolute()) for path in files]

@@ -125,7 +125,7 @@ def shown_run(arguments: argparse.Namespace, engine: str = "", hint: str = "") -
 
 
 def way_on(directory: Path) -> str:
-    """Return a line on how to resume a job or crawl that has failed."""
+    """Return a line that says how to resume a job or crawl that has failed."""
     if os.access(directory, os.W_OK):
         return "progress is saved: run the same command to resume"
     return f"{directory} is not writable: make it writable, and run the same command to resume"

@@ -33,7 +33,7 @@ _ABOUT = {
 }
 _EXAMPLE = "SELECT status, count(*) FROM pages GROUP BY ALL ORDER BY ALL"
 _WIDEST = 100  # maximum characters of a cell
-_MEASURED = 1000  # rows whose cells determine the column widths
+_MEASURED = 1000  # only the first rows determine the column widths
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:

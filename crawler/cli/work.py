@@ -148,7 +148,7 @@ def run(arguments: argparse.Namespace) -> int:
         say(sys.stderr, left_over(result.done, result.had, result.seconds))
     stats, done = result.stats, result.done
     others = {key: stats[key] - number for key, number in done.items()} if stats else {}
-    # Another worker may have had the seeds, so fetching none here is not a failure.
+    # Another worker may have fetched the seeds, so it is not a failure if this worker has fetched none.
     ended = Result(result.reason, stats, others if any(others.values()) else None, 1, None)
     code = report_end(ended, arguments.dir, arguments.quiet, settings.crawl.fail_on_limit, drained)
     return Exit.FAILED if result.unstored else code
@@ -265,7 +265,7 @@ def _show(member: _Stoppable, view: Progress | None, notices: Notices) -> tuple[
     """Show the work on the terminal, and update the notices. Returns the status for the service manager."""
     stats = member.stats()
     pages = stats.get("pages_fetched", 0)
-    if pages:  # no notices without pages: another worker may have had the seeds
+    if pages:  # no notices without pages: another worker may have fetched the seeds
         notices.look(stats)
     if stats and view is not None:
         view.update(stats)

@@ -14,7 +14,7 @@ from typing import NoReturn, TextIO, cast
 
 from crawler.service.ending_signals import ENDING, INTERRUPTED, quit_at_once
 
-_TRACEBACK = 0.2  # seconds that readers get for the traceback of a bug
+_TRACEBACK = 0.2  # seconds that a reader gets to read the traceback of a bug
 _NO_RESULT = b'{"error": "interrupted", "exit": %d}\n' % INTERRUPTED
 
 
@@ -75,7 +75,8 @@ def _quit(number: int, frame: FrameType | None) -> NoReturn:
 
 
 def _say_no_result() -> None:
-    """With ``--json``, report the interruption as JSON, unless the result is already written or its reader stalls."""
+    """With ``--json``, report the interruption as JSON, unless the result has already been written or its reader has
+    stalled."""
     if "--json" in sys.argv:
         with contextlib.suppress(OSError):
             for to in getattr(sys.modules.get("crawler.base.say"), "result_to", (1,)):
@@ -84,15 +85,15 @@ def _say_no_result() -> None:
 
 
 def _interrupt(number: int, frame: FrameType | None) -> None:
-    """Do what Ctrl-C does."""
+    """Interrupt the program as Ctrl-C does, or exit at once if SIGINT is ignored."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         _quit(number, frame)
     signal.raise_signal(signal.SIGINT)
 
 
 def _open_standard_streams() -> None:
-    """Put /dev/null in place of a closed standard stream. Otherwise the next file to be opened would take its number,
-    and receive what is meant for the stream."""
+    """Put /dev/null in place of a closed standard stream. Otherwise the next file that is opened would get the stream's
+    file descriptor, and receive what is meant for the stream."""
     for number, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
         if getattr(sys, name) is None:
             # With --json, a result that cannot be written is an error.

@@ -91,12 +91,12 @@ _OF_THE_PROGRAM = (*_HELP, *_VERSION)
 
 def main(words: Sequence[str] | None = None, loaded: Callable[[bool, bool], object] = max) -> int:
     """Run a command and return the exit code. Calls ``loaded(quits_at_once, serves)`` after the last import.
-    ``quits_at_once``: an interruption ends the command at once until it has its own handlers. ``serves``: no reader of
-    standard error may delay it."""
+    ``quits_at_once`` is True if an interruption ends the command at once until the command has installed its own
+    handlers. ``serves`` is True if a slow reader of standard error must not delay the command."""
     code = _run(words, loaded)
     most = _INTERRUPTED if code == Exit.INTERRUPTED else math.inf
     faults: list[OSError] = []
-    # A thread flushes, because the main thread could not handle signals during a write blocked by a reader.
+    # A thread flushes the streams, because the main thread could not handle signals while a reader blocks its write.
     flushing = threading.Thread(target=_flush, args=(faults,), daemon=True)
     try:
         wait_for_reader(sys.stderr, most)
@@ -116,7 +116,8 @@ def main(words: Sequence[str] | None = None, loaded: Callable[[bool, bool], obje
 
 
 def _flush(faults: list[OSError]) -> None:
-    """Flush the standard streams and collect errors, for which the interpreter would print a traceback at exit."""
+    """Flush the standard streams, and add the errors to ``faults``: the interpreter would print tracebacks for them at
+    exit."""
     try:
         sys.stdout.flush()
         with watched(sys.stderr):
@@ -213,7 +214,8 @@ def _performing(command: str, arguments: argparse.Namespace) -> Callable[[argpar
 
 
 def _refuse(parser: CommandParser, command: str, arguments: argparse.Namespace, left: list[str]) -> NoReturn:
-    """Raise UsageError for unknown arguments. It names the first unknown flag and the closest valid one."""
+    """Raise UsageError for unknown arguments. The error names the first unknown flag and the valid flag closest to
+    it."""
     own = parser.commands.get(command)
     flags = [word for word in left if word.startswith("-") and word != "-"]
     if isinstance(own, CommandParser) and flags:
@@ -233,8 +235,8 @@ def _are_outputs(words: list[str]) -> bool:
 
 
 def _check_text(words: list[str]) -> None:
-    """Raise UsageError for a word that is not UTF-8, because neither the job's store nor its output could name such a
-    file."""
+    """Raise UsageError for a word that is not UTF-8, because neither the job's store nor its output can contain such a
+    name."""
     for word in words:
         try:
             word.encode("utf-8")
@@ -269,7 +271,7 @@ def _with_command(words: list[str]) -> list[str]:
     first = words[0]
     if first == "help" and not os.path.exists(first):
         return ["--help", "all"] if words[1:2] == ["all"] else [*words[1:2], "--help"]
-    names_file = "/" in first or "." in first  # no command's name has these
+    names_file = "/" in first or "." in first  # no command's name contains either of them
     if not names_file and not first.startswith("-") and not os.path.exists(first):
         hint = nearest(first, [*COMMANDS, "help"])
         if hint:
@@ -278,8 +280,8 @@ def _with_command(words: list[str]) -> list[str]:
 
 
 def command_parser(*names: str, by_engine: bool = False) -> CommandParser:
-    """Return a parser of the named commands only, because building a parser takes time. Without names, it has only the
-    lines of all commands in ``--help``. ``by_engine``: ``--engine`` names the crawl, not a directory."""
+    """Return a parser of the named commands only, because building a parser takes time. Without names, the parser only
+    lists all commands for ``--help``. ``by_engine`` is True if ``--engine``, not a directory, names the crawl."""
     parser = CommandParser(prog="crawler")
     parser.add_argument(
         "--version", "-V", action="version", version=f"crawler {__version__}", help="with --verbose, also list browsers"

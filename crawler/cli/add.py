@@ -19,7 +19,7 @@ from crawler.job.crawl_file import partitions_left
 from crawler.job.inbox import MOST_URLS, Answer
 from crawler.url.urls.canonicaliser import Canonical, Canonicaliser
 
-_UNANSWERED = 8  # unanswered files in the inbox at which reading standard input pauses
+_UNANSWERED = 8  # reading standard input pauses while the inbox has this many unanswered files
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -93,7 +93,7 @@ def _way_out(crawl: CrawlPartitions, numbers: Collection[int]) -> str:
     """Return why these partitions have no directory here, and how to add their URLs. Raises JobError, OSError."""
     if not partitions_left(crawl.directory).intersection(numbers):
         return "has not started: name them as seeds of the next run"
-    return "is in another directory: add them there; run `crawler stats` on the store to find it"
+    return "is in another directory: add them there; run `crawler stats` on the store to find that directory"
 
 
 async def _take(arguments: argparse.Namespace, url_batches: UrlBatches, urls: Sequence[str]) -> None:

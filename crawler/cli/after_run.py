@@ -1,5 +1,5 @@
-"""Writes exports when a run has ended or was stopped: the web archive as one file, for the output ``wacz``, and Parquet
-files, for ``--parquet``. A crawl without them does not load this module.
+"""Writes exports when a run has ended or has been stopped: the web archive as one file, for the output ``wacz``, and
+Parquet files, for ``--parquet``. A crawl without them does not load this module.
 
 Each export contains the whole job and replaces the previous export. If the new one cannot be written, or the user
 interrupts it, the previous one is kept.
@@ -50,12 +50,13 @@ def check(job: Path, settings: Settings, parquet: Path | None) -> None:
     """Raise ExportError or MissingLibraryError if an export could not be written when the run ends."""
     for out, check, _ in _wanted(job, settings, parquet):
         if out.parent == job and not job.is_dir():
-            continue  # the run creates it
+            continue  # the run creates this directory
         check(job, out)
 
 
 def write(job: Path, settings: Settings, parquet: Path | None, code: int, *, quiet: bool) -> int:
-    """Write everything, and return the exit code of a run that would end with ``code``. Ctrl-C skips the rest."""
+    """Write all exports, and return the exit code of a run that would end with ``code`` without them. Ctrl-C skips the
+    exports that are left."""
     try:
         with ending_signals(_interrupt):
             for out, _, export in _wanted(job, settings, parquet):

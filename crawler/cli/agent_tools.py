@@ -41,13 +41,13 @@ from crawler.url.urls.canonicaliser import Canonical, Canonicaliser
 from crawler.url.urls.typed import completed
 
 KEPT = ("text", "links")  # outputs that the tools read
-MOST_RUNNING = 4  # crawls at a time
-MOST_SEEDS = 500  # per call; a crawl's command line holds the seeds of all its calls
+MOST_RUNNING = 4  # crawls that may run at the same time
+MOST_SEEDS = 500  # seeds per call; a crawl's command line holds the seeds from all calls for that crawl
 # The maximum that a call may request, unless the operator sets another one, and the default.
 MOST_PAGES, PAGES = 10_000, 200
 MOST_TIME, TIME = 3_600.0, 300.0  # seconds
 _PAGES_SHOWN = 5  # pages listed for each broken link
-_POLL = 0.2  # seconds
+_POLL = 0.2  # seconds between two checks
 _LEAVING = 20.0  # seconds that a stopped crawl gets to end
 # Keys of `crawler stats --json` that `status` shows.
 _STATE = (
@@ -68,8 +68,8 @@ class Answer(NamedTuple):
 
 
 class Crawls:
-    """The crawls in a directory. ``words`` are the operator's flags for each crawl, ``settings`` the settings that
-    result."""
+    """The crawls in a directory. ``words`` are the operator's flags for each crawl; ``settings`` are the settings that
+    these flags give."""
 
     def __init__(self, directory: Path, words: Sequence[str], settings: Settings) -> None:
         self.directory = directory
@@ -78,7 +78,7 @@ class Crawls:
         self._launcher = Launcher()
 
     def running(self) -> dict[str, bool]:
-        """Return, by name, whether each crawl is running."""
+        """Return for each crawl, by its name, whether it is running."""
         found = sorted(each for each in self.directory.iterdir() if self._is_crawl(each))
         return {each.name: lock_holder(each) is not None for each in found}
 
@@ -90,8 +90,8 @@ class Crawls:
         return directory
 
     async def start(self, asked: Crawl) -> tuple[Path, bool]:
-        """Start or resume a crawl, unless it is running. Returns its directory, and whether it was started. Raises
-        UserFault, OSError."""
+        """Start or resume a crawl, unless it is running. Returns the crawl's directory, and True if this call has
+        started it. Raises UserFault, OSError."""
         seeds, limits = checked_seeds(asked.seeds), self._limits_of(asked)
         directory = directory_of(self.directory, _name_of(seeds[0]) if asked.name is None else asked.name)
         async with alone(self.directory):
@@ -120,7 +120,9 @@ class Crawls:
         if lock_holder(directory) is not None:
             if set(seeds).issubset(known):
                 return None
-            raise UsageError(f"{directory.name} is running with other seeds: stop it, then add seeds with this call")
+            raise UsageError(
+                f"{directory.name} is running with other seeds: stop it, then repeat this call to add these seeds"
+            )
         known = list(dict.fromkeys((*known, *seeds)))
         self._check_hosts(directory.name, known)
         words = [*self._words, *limits, "--", *known]
@@ -129,16 +131,16 @@ class Crawls:
         return words
 
     def _check_hosts(self, name: str, seeds: Iterable[str]) -> None:
-        """Raise UsageError if too many crawls run, or if another one has a seed on the same host: crawls do not
-        coordinate their pauses between requests."""
+        """Raise UsageError if too many other crawls are running, or if one of them has a seed on the host of one of
+        these seeds: crawls do not coordinate their pauses between requests."""
         others = [each for each, is_running in self.running().items() if is_running and each != name]
         if len(others) >= MOST_RUNNING:
             raise UsageError(f"{MOST_RUNNING} crawls are running: wait for one to end or stop it ({', '.join(others)})")
         hosts = set(map(_host_of, seeds))
         for other in others:
             theirs = set(map(_host_of, command_seeds(self.directory / other)))
-            if shared := hosts & (theirs or hosts):  # the seeds of a starting crawl are unknown
-                raise UsageError(f"{other} is crawling {min(shared)} now: wait for its end, or stop it")
+            if shared := hosts & (theirs or hosts):  # no seeds stored yet: assume the same hosts
+                raise UsageError(f"{other} is crawling {min(shared)} now: wait for it to end, or stop it")
 
     def _is_crawl(self, directory: Path) -> bool:
         return holds_any(directory) and not directory.is_symlink()
@@ -157,7 +159,8 @@ def _host_of(seed: str) -> str:
 
 
 def _name_of(seed: str) -> str:
-    """Return a name for a crawl that the agent did not name: the host of its first seed, with any unusual port."""
+    """Return a name for a crawl that the agent did not name: the host of its first seed, with the port if it is not the
+    default."""
     return re.sub(r"[^A-Za-z0-9._-]+", "-", urlsplit(seed).netloc).strip("-.")[:64]
 
 
@@ -173,14 +176,14 @@ async def _state_of(directory: Path) -> Answer:
     state: dict[str, Any] = {"name": directory.name, "running": lock_holder(directory) is not None}
     state |= {key: stats[key] for key in _STATE if stats.get(key) is not None} | {"notes": missed(stats)}
     if state.get("stopped"):
-        state["stopped"] = re.sub(r"--max-(pages|time)\b", r"max_\1", state["stopped"])  # an agent has no flags
+        state["stopped"] = re.sub(r"--max-(pages|time)\b", r"max_\1", state["stopped"])  # agents use no flags
     said = last_line(directory / LAUNCH_LOG)
     return Answer(state | ({"log": said.replace(str(directory), directory.name)} if said else {}))
 
 
 class Tool(Struct, forbid_unknown_fields=True):
     async def run(self, crawls: Crawls) -> Answer:
-        """Raises UserFault, OSError, and the errors of reading a job."""
+        """Run the tool. Raises UserFault, OSError, and the errors that reading a job raises."""
         raise NotImplementedError
 
 

@@ -1,4 +1,4 @@
-"""``crawler audit DIR ACCESS_LOG...``: checks access logs for requests of a crawl that broke the rules."""
+"""``crawler audit DIR ACCESS_LOG...``: finds rule violations by a crawl's requests in access logs."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from crawler.job.run_settings import read_run
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    parser.description = "Find requests of a job that broke the rules, in access logs. Exit with 1 if there are any."
+    parser.description = "Find rule violations by a job's requests in access logs. Exit with 1 if there are any."
     add_subject(parser, in_store=False)
     parser.add_argument("logs", nargs="+", type=Path, metavar="ACCESS_LOG", help="plain, or gzip if named .gz")
     parser.add_argument(
-        "--host", metavar="HOST", default="", help="host of log lines that name none (default: the only host)"
+        "--host", metavar="HOST", default="", help="host for log lines that do not name one (default: the only host)"
     )
     parser.add_argument("--json", action="store_true", help="one JSON object")
     parser.set_defaults(run=guarded(run))

@@ -59,7 +59,7 @@ def _add_web(parser: argparse.ArgumentParser) -> None:
 
 
 def add_shape(parser: argparse.ArgumentParser) -> None:
-    """Add the options that choose the web."""
+    """Add the options that describe the synthetic web."""
     add = parser.add_argument
     add("--pages", type=whole_number, default=_PAGES, metavar="N", help=f"pages of the web ({_PAGES:,})")
     add("--hosts", type=whole_number, default=_HOSTS, metavar="N", help=f"hosts of the web ({_HOSTS})")
@@ -74,7 +74,7 @@ def add_shape(parser: argparse.ArgumentParser) -> None:
 
 
 def shape_of(arguments: argparse.Namespace) -> Shape:
-    """Return the shape of the web, at a free port. Raises UsageError."""
+    """Return the shape of the synthetic web, which will be served at a free port. Raises UsageError."""
     mode = Mode(arguments.mode)
     shape = Shape(arguments.pages, arguments.hosts, arguments.seed, mode, port=0, size=arguments.page_size)
     try:

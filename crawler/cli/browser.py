@@ -54,7 +54,7 @@ def _open(link: str, directory: Path) -> None:
 
     atexit.register(remove)
     try:
-        way_in.unlink(missing_ok=True)  # left by a killed process
+        way_in.unlink(missing_ok=True)  # a killed process may have left this file
         with open(way_in, "x", encoding="utf-8", opener=private_opener) as stream:
             stream.write(_PAGE.format(link=html.escape(link)))
     except OSError as error:

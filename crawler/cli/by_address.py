@@ -2,7 +2,7 @@
 only some partitions of a crawl in a store.
 
 A command that reads a job runs on a copy in a temporary directory, with only the files it needs; nothing in the store
-changes. Its output shows the address instead of that directory.
+changes. The command's output shows the address instead of the temporary directory.
 """
 
 from __future__ import annotations
@@ -52,8 +52,8 @@ _NAMED = ("job", "dir", "jobs")  # arguments that name directories
 
 
 def run(command: str, arguments: argparse.Namespace) -> int:
-    """Run the command: on a copy if the user gave an address, or if only the store has the whole crawl. Returns the
-    exit code. Raises UsageError if the command cannot take an address, and the command's errors."""
+    """Run the command. It runs on a copy if the user gave an address, or if only the store has the whole crawl. Returns
+    the exit code. Raises UsageError if the command cannot take an address, and the command's errors."""
     address = _address(arguments) or _store_of_whole(command, arguments)
     if address is None:
         return int(arguments.run(arguments))
@@ -75,7 +75,8 @@ def run(command: str, arguments: argparse.Namespace) -> int:
             restored = restore_crawl(address, arguments.job, needed, to_look=True)
             for each in restored:
                 if each.steps:
-                    # The history may belong to the previous run, and would show why that run stopped.
+                    # The restored history may come from the previous run; the output would then show why that run
+                    # stopped.
                     (each.directory / HISTORY).unlink(missing_ok=True)
             with contextlib.ExitStack() as held:
                 if command == "stats":
@@ -139,7 +140,7 @@ def _renamed(stream: TextIO, name: str, shown: str) -> TextIO:
 
 
 class _Renaming:
-    """A text stream that replaces one name with another."""
+    """A text stream that replaces one name with another name in everything written to it."""
 
     def __init__(self, stream: TextIO, name: str, shown: str) -> None:
         self._stream = stream

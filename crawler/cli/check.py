@@ -75,7 +75,8 @@ _LEFT_OUT = {
     "not_found": "on soft 404s",
     "application": "on a page that a single-page application sends for all paths",
 }
-# A dead or busy host is given up in minutes, not in an hour, because the user waits for the list of broken links.
+# A check gives up a dead or busy host after minutes, not after an hour, because the user is waiting for the list of
+# broken links.
 _BENEATH: crawl.Tables = {
     "retry": {"tries": 2},
     "politeness": {"backoff_first": 2.0, "patience": "short"},
@@ -148,8 +149,8 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _place_of(out: Path, job: Path) -> Path:
-    """Return the path of the table. Raises UsageError if the path is taken by a different kind of file, or cannot be
-    created."""
+    """Return the path of the table. Raises UsageError if another kind of file has that path, or if no file can be
+    created there."""
     try:
         place = free_file(out, job, _is_table)
         with tempfile.TemporaryDirectory(".part", f".{place.name}.", place.parent):
@@ -199,7 +200,7 @@ def _make_room(directory: Path, asked: dict[str, Any]) -> None:
 
 
 def _strange(directory: Path) -> Iterator[str]:
-    """Yield the entries that neither a check nor the file system created."""
+    """Yield the names of entries that neither a check nor the file system has created."""
     for each in directory.iterdir():
         if each.name.startswith(".") or each.name == "lost+found":
             continue
@@ -246,8 +247,8 @@ def _crawl(arguments: argparse.Namespace, settings: Settings, seeds: NamedSeeds)
 
 
 def _written(table: Path, findings: Findings) -> int | OSError:
-    """Write all links to a file, and return the number of rows. Returns an error instead of raising it, because it must
-    not prevent the report."""
+    """Write all links to a file, and return the number of rows. Returns an error instead of raising it, because an
+    error here must not prevent the report."""
     rows = (_cells(link) for result in Result for link in findings.links(result))
     numbers = itertools.count()
     try:

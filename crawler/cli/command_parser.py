@@ -33,7 +33,8 @@ class CommandParser(argparse.ArgumentParser):
         return made
 
     def flag_like(self, word: str) -> str:
-        """Return a hint in brackets with the flag closest to a wrong one; empty if none is close."""
+        """Return a hint, in brackets, that names the flag closest to a wrong one; an empty string if no flag is
+        close."""
         flags = [flag for flag in self._option_string_actions if flag.startswith("--")]
         named = nearest(word.partition("=")[0].lstrip("-"), [flag.lstrip("-") for flag in flags])
         return named.replace("mean '", "mean '--")  # compared without dashes, which all flags share
@@ -57,7 +58,7 @@ class CommandParser(argparse.ArgumentParser):
             raise
 
     def _print_message(self, message: str, file: Any = None) -> None:
-        say(file or sys.stderr, message.rstrip("\n"))  # a closed reader is not an error
+        say(file or sys.stderr, message.rstrip("\n"))  # it is not an error if the reader has closed the stream
 
     def error(self, message: str) -> NoReturn:
         see = "" if "did you mean" in message else f" (see {self.prog} --help)"

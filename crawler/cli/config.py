@@ -43,7 +43,8 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _files(folder: Traversable, within: str = "") -> Iterator[tuple[str, Traversable]]:
-    """Yield the files below ``folder`` by their names, such as ``systemd/crawler@.service``, the settings first."""
+    """Yield the files below ``folder``, each after its name, such as ``systemd/crawler@.service``. The settings come
+    first."""
     for entry in sorted(folder.iterdir(), key=lambda entry: (entry.is_dir(), entry.name)):
         if entry.is_dir():
             yield from _files(entry, f"{within}{entry.name}/")
@@ -52,10 +53,10 @@ def _files(folder: Traversable, within: str = "") -> Iterator[tuple[str, Travers
 
 
 def _write(chosen: dict[str, Traversable], folder: Path) -> None:
-    """Copy the files, all or none. Raises UsageError if one of them exists."""
+    """Copy all files into ``folder``. Raises UsageError, and copies none, if one of them already exists there."""
     for name in chosen:
         if (folder / name).exists():
-            raise UsageError(f"{folder / name} already exists: choose another directory, or remove it first")
+            raise UsageError(f"{folder / name} already exists: choose another directory, or remove this file first")
     for name, source in chosen.items():
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -13,7 +13,7 @@ from crawler.job.run_settings import read_run
 from crawler.url.refusal.special_addresses import is_loopback
 from crawler.url.urls.canonicaliser import Canonical, Canonicaliser
 
-_LOOKED_AT = 1_000  # seeds to examine: if all are on this machine, so are the rest
+_LOOKED_AT = 1_000  # seeds to examine: if they are all on this machine, the rest are taken to be there too
 
 log = logging.getLogger("crawler")
 
@@ -28,7 +28,7 @@ def is_unsaid(directory: Path, settings: Settings) -> bool:
     try:
         return _has_contact(read_run(directory).settings)
     except (JobError, SettingsError):
-        return False  # the run reports the job's fault
+        return False  # the run itself reports what is wrong with the job
 
 
 def _has_contact(settings: Settings) -> bool:

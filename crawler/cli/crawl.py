@@ -99,7 +99,7 @@ def run(arguments: argparse.Namespace) -> int:
     if new and not seeds.begins_at_once:
         awaited = AwaitedSeeds(seeds.streams, canonicaliser)
         return crawl(arguments, settings, told(aiter(awaited)), awaited, finite=False)
-    # The default itself, not an equal path given by the user.
+    # The check applies to the default itself, not to an equal path that the user gave.
     checks = arguments.job is DEFAULT_JOB and seeds.begins_at_once
     check = partial(_refuse_other_seeds, seeds, canonicaliser) if checks else None
     return crawl(arguments, settings, told(seeds.batches()), finite=seeds.finite, check=check)
@@ -111,7 +111,8 @@ def build_settings(
     read: Callable[[Path], bytes] = Path.read_bytes,
     giver: Giver = COMMAND_LINE,
 ) -> Settings:
-    """Return the settings: defaults, TOML file, flags, and the stored shaping settings of a job.
+    """Return the settings, which combine the defaults, the TOML file, the flags and the stored shaping settings of a
+    job.
 
     The directory of a new job may hold files with the names in ``own``. ``read`` returns the content of a file. Raises
     UsageError.
@@ -158,7 +159,7 @@ def build_settings(
 
 
 def _check_engine(settings: Settings) -> None:
-    """Raise UsageError if there is no browser, or none that may run."""
+    """Raise UsageError if this machine has no browser, or no browser that may run."""
     from crawler.web.browser.engines import EngineFault, find_engine  # noqa: PLC0415, few crawls render pages
 
     try:
@@ -206,7 +207,7 @@ def _refuse_other_seeds(seeds: NamedSeeds, canonicaliser: Canonicaliser, job: Jo
     """Refuse seeds for the default directory that have nothing to do with the crawl in it: a user who named no
     directory may not know about that crawl. Raises JobError if the job knows none of the seeds."""
     if not job.counters.urls_admitted:
-        return  # killed before it read its seeds
+        return  # the last run was killed before it had read its seeds
     for text in seeds.known():
         url = canonicaliser.canonicalise(text)
         if isinstance(url, Canonical) and url.key in job.seen:
@@ -236,8 +237,8 @@ def crawl(
     finite: bool = True,
     check: Callable[[Job], None] | None = None,
 ) -> int:
-    """Run the crawl with its view inside ``around``, and return the exit code. ``check`` may refuse to resume a job.
-    Raises UsageError."""
+    """Run the crawl and its view inside the context ``around``, and return the exit code. ``check`` may refuse to
+    resume a job. Raises UsageError."""
     directory, known = arguments.job, Configuration(settings, partial(read_again, arguments))
     options = _options(arguments, settings, finite, check)
 
@@ -264,8 +265,8 @@ def crawl(
 
 
 def _say_what_is_gone(directory: Path, settings: Settings) -> None:
-    """Warn if this run drops outputs that the last run kept, or user functions that it called."""
-    with contextlib.suppress(JobError, SettingsError):  # the run reports the job's fault
+    """Warn if this run drops outputs that the last run kept, or user functions that the last run called."""
+    with contextlib.suppress(JobError, SettingsError):  # the run itself reports what is wrong with the job
         last = read_run(directory).settings
         if dropped := [name for name in last.output.keep if name not in settings.output.keep]:
             names, whole = ", ".join(dropped), ",".join([*settings.output.keep, *dropped])
@@ -309,7 +310,7 @@ def store_command(arguments: argparse.Namespace, run: Run) -> None:
     """Store the command of a run in its job, so that a dashboard can start it again. Raises OSError."""
     seeds = getattr(arguments, "seed_words", None)
     if seeds is None:
-        return  # the demo: its site ends with the process
+        return  # this is the demo, whose site ends with the process
     command = LastCommand.of(seeds, words_of(arguments), Path.cwd(), run.job.directory)
     write_command(run.job.disk, run.job.directory, command)
 

@@ -23,14 +23,14 @@ from crawler.seen.filters import NoMemoryError
 
 
 def job_error_text(error: Exception) -> str:
-    """Return the error line for a user of ``crawler crawl``, whose directory is set with ``--job``."""
+    """Return the error line for a user of ``crawler crawl``, who chooses the directory with ``--job``."""
     if isinstance(error, JobError) and error.new_job:
         return f"{error.fault}, or start a new job with --job"
     return str(error)
 
 
 def stopped_text(directory: Path, error: Exception) -> str:
-    """Return the message of a command that found the job damaged while changing it."""
+    """Return the message for a job that a command has found to be damaged while changing it."""
     return (
         f"stopped: {directory} is damaged: {error}; nothing else was changed: `crawler verify {directory}` lists the "
         f"damage, `crawler repair {directory}` repairs it"
@@ -39,8 +39,8 @@ def stopped_text(directory: Path, error: Exception) -> str:
 
 @contextlib.contextmanager
 def changing(directory: Path, words: Callable[[Exception], str] = str) -> Iterator[None]:
-    """A context for changing a job or a crawl. It converts the errors of a damaged or unusable directory to
-    FailedError, or to UsageError with the text ``words(error)``."""
+    """A context for changing a job or a crawl. It converts errors about damage or a lack of memory to FailedError, and
+    errors about an unusable directory to UsageError with the text ``words(error)``."""
     try:
         yield
     except NoMemoryError as error:
@@ -59,8 +59,8 @@ def failed(job: Path, error: str) -> FailedError:
 
 
 def say_defaults(job: Path) -> None:
-    """Report in one line on standard error if the settings of the last run cannot be read, so that the defaults are
-    used. Raises JobError, SettingsError."""
+    """If the settings of the last run cannot be read, report in one line on standard error that the defaults are used.
+    Raises JobError, SettingsError."""
     for directory in crawl_partitions(job).jobs:
         fault = read_run(directory).fault
         if fault is not None:
@@ -75,7 +75,7 @@ def guarded(command: Callable[[argparse.Namespace], int]) -> Callable[[argparse.
         try:
             return command(arguments)
         except (JobError, UnknownVersionError):
-            raise  # not damage
+            raise  # these errors do not mean damage
         except CarrierError as error:
             raise UsageError(f"cannot reach {arguments.engine}: {error}") from error
         except (*DAMAGE, SettingsError) as error:

@@ -86,7 +86,8 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _run_one(arguments: argparse.Namespace, settings: DashboardSettings) -> int:
-    """Show a job or a crawl. A crawl at an engine has no directory here, so only the printed link has the token."""
+    """Serve the page of a job or a crawl. A crawl at an engine has no directory here, so only the printed link has the
+    token."""
     directory: Path | None = None if at_engine(arguments) else arguments.job
     if directory is not None:
         say_defaults(directory)
@@ -105,7 +106,7 @@ def _run_one(arguments: argparse.Namespace, settings: DashboardSettings) -> int:
 
 
 def _access(settings: DashboardSettings, directory: Path | None) -> Access:
-    """Return the access rights, with the token kept in ``directory`` if possible. Raises UsageError."""
+    """Return the access rights, and keep their token in ``directory`` if possible. Raises UsageError."""
     try:
         access = access_of(settings, directory)
     except ValueError as error:
@@ -119,7 +120,7 @@ def _access(settings: DashboardSettings, directory: Path | None) -> Access:
 async def _serve_several(
     jobs: WatchedJobs, launches: Launches, settings: DashboardSettings, access: Access, opens: Path | None
 ) -> None:
-    """Serve the list of jobs, and the page of each, until a signal ends it."""
+    """Serve the list of jobs, and the page of each job, until a signal stops the server."""
     clock = SteadyClock()
     nobody = RunView(lambda: None, performing(lambda: None, Events(), clock), Settings(), clock)
     nothing, feed = JobSurvey(Path(), lambda: None), Feed(dict, clock)

@@ -64,7 +64,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--producer",
         metavar="NAME",
-        help="for a set on a server: after a kill, a run of this name reprints lines that may not have been printed",
+        help="for a set on a server: if a run is killed, the next run of this name prints again the lines that may "
+        "be missing from the output",
     )
     parser.add_argument(
         "--module", action="store_true", help="for a set on a server: let RedisBloom or valkey-bloom store it"
@@ -167,7 +168,7 @@ def seen_settings(arguments: argparse.Namespace, usual: str | None = None) -> tu
     if arguments.hash is not None:
         settings = replace(settings, seen=replace(settings.seen, hash=arguments.hash))
     if kind is not None:
-        # Set after the file's settings are checked, because settings for a crawl may not fit this kind.
+        # The kind is set only after the file's settings have been checked, because settings for a crawl may not fit it.
         settings = replace(settings, seen=replace(settings.seen, kind=kind))
     return settings, labels
 
@@ -198,9 +199,9 @@ def _new(settings: SeenSettings, wanted: list[Wanted], keys: KeySpec, hash: KeyH
 def _resumed(
     stored: StoredFilter, path: Path, wanted: list[Wanted], raw: bool | None, rules: tuple[str, ...]
 ) -> StoredFilter:
-    """Return the content of the file. Raises FilterFileError if it does not match the request."""
+    """Return the content of the file. Raises FilterFileError if the content does not match the request."""
     held = stored.seen.parameters()
-    # The configuration may set parameters that this kind lacks, but each flag must apply to it.
+    # The configuration may set parameters that this kind of seen-set lacks, but each flag must apply to the kind.
     check_agreement(path, stored.seen, [want for want in wanted if _is_flag(want) or want.name in held])
     if stored.keys is None:
         return StoredFilter(stored.seen, _spec(raw, rules))
@@ -236,7 +237,7 @@ def _run(stored: StoredFilter, keeper: Keeper | None) -> int:
 
 
 def ended(tally: Tally) -> int:
-    """Return the exit code. Raises FailedError if the run stopped early."""
+    """Return the exit code for the tally of a run. Raises FailedError if the run stopped early."""
     if tally.stopped is not None:
         raise FailedError(f"error: stopped after {counted(tally.lines, 'line')}: {tally.stopped}")
     return Exit.INTERRUPTED if tally.interrupted else Exit.OK

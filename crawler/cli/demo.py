@@ -34,7 +34,7 @@ _QUICK: Tables = {
     "recrawl": {"min_interval": 6.0, "mean_interval": 40.0, "max_interval": 600.0},
     "dashboard": {"listen": "0"},
 }
-# A seen-set that visibly fills up and grows. Fixed when a job starts.
+# Makes the seen-set fill up and grow visibly. This setting is fixed when a job starts.
 _SMALL: Tables = {"seen": {"capacity": 128}}
 
 
@@ -102,5 +102,5 @@ async def _served(site: DemoWeb, directory: Path) -> AsyncIterator[None]:
 
 
 async def _seeds(site: DemoWeb) -> AsyncIterator[list[str]]:
-    # Called once the crawl runs, when the site has its ports.
+    # The crawl asks for seeds only once it is running: by then the site has its ports.
     yield site.seeds

@@ -42,7 +42,7 @@ def drain(directory: Path) -> int:
         say(
             sys.stderr,
             f"crawler: {here.address} lacks the last steps of partitions {listed(left)}, which only {directory} has: "
-            "start a worker there, and drain it again",
+            "start a worker there, and drain that directory again",
         )
         return Exit.FAILED
     say(sys.stderr, f"{here.address} has everything from {directory}, which can be removed")

@@ -74,7 +74,7 @@ def _text(out: Path, written: Written) -> str:
 
 
 def missing_text(without: Mapping[str, int]) -> Iterator[str]:
-    """Yield a line for each table from which pages are missing."""
+    """Yield a line for each table that lacks some of the pages."""
     for table, pages in without.items():
         if pages:
             what, are = _WHAT[table]

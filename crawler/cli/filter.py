@@ -319,7 +319,7 @@ def _new_file(path: Path) -> Iterator[FilterFile]:
     content."""
     with FilterFile(path) as file:
         if file.path.exists():
-            raise FilterFileError(f"{path} already exists: choose another file, or remove it")
+            raise FilterFileError(f"{path} already exists: choose another file, or remove this one")
         yield file
 
 

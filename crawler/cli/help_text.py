@@ -48,7 +48,8 @@ def width() -> int:
 
 
 def examples(given: Iterable[tuple[str, str]]) -> str:
-    """Return examples as paragraphs: the purpose of each, and the command, unbroken so that it can be copied."""
+    """Return the examples as paragraphs: each states its purpose, then shows the command on one line, ready to be
+    copied."""
     lines = ["examples:"]
     for command, purpose in given:
         lines += [
@@ -59,8 +60,8 @@ def examples(given: Iterable[tuple[str, str]]) -> str:
 
 
 def overview(groups: Mapping[str, Mapping[str, str]], *, whole: bool = False) -> str:
-    """Return `crawler --help`, which fits on a screen of 80 columns: examples, and the commands for new users.
-    ``whole``: return `crawler help all`, with all commands in groups."""
+    """Return the text of `crawler --help`, which fits on a screen of 80 columns: examples, and the commands for new
+    users. With ``whole``, return the text of `crawler help all`: all commands in groups."""
     wide = width()
     lines = ["usage: crawler URL|FILE|-|COMMAND... [FLAG...]", "", *textwrap.wrap(ABOUT, wide), "", examples(EXAMPLES)]
     if not whole:

@@ -26,7 +26,7 @@ from crawler.job.metrics.sentences import cause_words
 from crawler.job.run_settings import read_run
 
 _ASCENDING = ("host", "state", "next_time", "wait_seconds", "rule")
-_WIDE = 140  # columns of a terminal that has room for the reasons next to the figures
+_WIDE = 140  # width from which a terminal has room for the reasons next to the figures
 _TEXTS = ("host", "state")
 _COLUMNS = (*_TEXTS, "pending", "in flight", "fetched", "failed", "gap", "next")
 
@@ -60,7 +60,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _found(arguments: argparse.Namespace) -> tuple[Table, str | None]:
-    """Return the table of a job or a crawl, and the reason if the settings of a last run cannot be read. Raises the
+    """Return the table of a job or a crawl and, if the settings of a last run cannot be read, the reason. Raises the
     errors of ``open_job``."""
     say_defaults(arguments.job)
     order = arguments.order or ("asc" if arguments.sort in _ASCENDING else "desc")

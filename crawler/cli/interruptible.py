@@ -17,14 +17,14 @@ T = TypeVar("T")
 
 
 def run_interruptible(make: Callable[[], Coroutine[Any, Any, T]]) -> T:
-    """Run ``asyncio.run(make())``; an ending signal cancels the coroutine. Once the loop is closed, the signals are
-    raised again for the caller's handlers, unless the cancelled coroutine still returned a result or raised an error. A
-    second SIGINT ends the process at once. Raises the errors of the coroutine and of the handlers, and
-    KeyboardInterrupt if the coroutine was cancelled by a signal whose handler raises nothing."""
+    """Run the coroutine ``make()`` as ``asyncio.run`` does; an ending signal cancels the coroutine. Once the loop is
+    closed, the signals are raised again for the caller's handlers, unless the cancelled coroutine still returned a
+    result or raised an error. A second SIGINT ends the process at once. Raises the errors of the coroutine and of the
+    handlers, and KeyboardInterrupt if the coroutine was cancelled by a signal whose handler raises nothing."""
     interruption = _Interruption()
     try:
         # A signal mask would not suffice: threads started by libraries would receive the signal. A Runner keeps an
-        # existing handler of SIGINT.
+        # existing handler for SIGINT.
         with ending_signals(interruption.handle, quit_at_once), asyncio.Runner() as runner:
             result = runner.run(interruption.cancelling(make))
     except asyncio.CancelledError:
@@ -73,6 +73,6 @@ class _Interruption:
             self._cancel = None
 
     def pass_on(self) -> None:
-        """Raise the signals again."""
+        """Raise the received signals again, for the caller's handlers."""
         for number in self.came:
             signal.raise_signal(number)

@@ -117,7 +117,8 @@ async def alone(jobs: Path) -> AsyncIterator[None]:
 
 
 class Launches:
-    """Starts the crawls of ``jobs``. New jobs are created below ``new_jobs``, if given, with ``config``."""
+    """Starts the crawls of ``jobs``. New jobs are created below ``new_jobs``, if given, with the configuration file
+    ``config``."""
 
     def __init__(self, jobs: WatchedJobs, new_jobs: Path | None, config: Path | None) -> None:
         self._jobs = jobs
@@ -173,10 +174,10 @@ class Launches:
         seeds = [*urls, *map(str, files)] or [STDIN]  # the job knows which other seeds it has read
         text = await self._launcher.launch(directory, (*command.words, "--", *seeds), Path(command.directory))
         await self._jobs.look()
-        return f"{text} One of its seeds files is gone: it continues with the seeds already read." if gone else text
+        return f"{text} A seeds file is gone: the crawl continues with the seeds already read." if gone else text
 
     async def duplicate(self, name: str, new: str) -> str:
-        """Create a job with the seeds and settings of another one, and start its crawl. Raises KeyError,
+        """Create a job with the seeds and settings of another job, and start the new job's crawl. Raises KeyError,
         UserFault."""
         source, directory = self._jobs.job(name).directory, self._free(new)
         command = command_of(source)
@@ -227,13 +228,15 @@ def command_of(directory: Path) -> LastCommand:
         command = read_command(directory)
     except (EnvelopeError, OSError) as error:
         text = error.strerror if isinstance(error, OSError) else str(error)
-        raise LaunchError(f"cannot read how it was started: {text}; resume it on the command line once") from error
+        raise LaunchError(
+            f"cannot read how this crawl was started: {text}; resume it on the command line once"
+        ) from error
     if command is None and (directory / DEMO).exists():
         raise LaunchError("it is a demo, whose pages are served by crawler demo: resume it with that command")
     if command is None:
-        raise LaunchError("it is unknown how it was started: resume it on the command line once")
+        raise LaunchError("it is unknown how this crawl was started: resume it on the command line once")
     if not Path(command.directory).is_dir():
-        raise LaunchError("the directory in which it was started is gone: resume it on the command line")
+        raise LaunchError("the directory in which this crawl was started is gone: resume it on the command line")
     return command
 
 
@@ -247,8 +250,8 @@ def start_fault(directory: Path) -> str | None:
 
 
 def _make(directory: Path, seeds: Iterable[str]) -> None:
-    """Create the directory of a new job, with its seeds. On failure, removes the directory and raises OSError, or
-    SeedsError if the seeds cannot be read."""
+    """Create the directory of a new job, and write its seeds there. If that fails, removes the directory and raises
+    OSError, or SeedsError if the seeds cannot be read."""
     make_private_directory(directory, exist_ok=True)
     try:
         with open(directory / LAUNCH_SEEDS, "w", encoding="utf-8", opener=private_opener) as stream:
@@ -259,7 +262,7 @@ def _make(directory: Path, seeds: Iterable[str]) -> None:
 
 
 def _start(words: Sequence[str], directory: Path, log: Path) -> subprocess.Popen[bytes]:
-    """Start the process with its own log; the previous log is kept next to it. Raises OSError."""
+    """Start the process with a new log; the previous log is kept next to the new one. Raises OSError."""
     with contextlib.suppress(FileNotFoundError):
         log.replace(log.with_name(LAUNCH_LOG_BEFORE))
     with open(log, "xb", opener=private_opener) as stream:
@@ -291,7 +294,7 @@ async def _outcome(process: subprocess.Popen[bytes], job: Path, log: Path) -> st
 
 
 def last_line(log: Path) -> str:
-    """Return the last line that the crawl has written, without the program's name."""
+    """Return the last line of a crawl's log, without the program's name."""
     with contextlib.suppress(OSError):
         lines = log.read_text("utf-8", "replace").strip().splitlines() or [""]
         return lines[-1].strip().removeprefix("crawler: ").removeprefix("error: ")
@@ -299,7 +302,7 @@ def last_line(log: Path) -> str:
 
 
 def _words(settings: Mapping[str, Any]) -> list[str]:
-    """Return the flags for settings from a page. Raises UserFault."""
+    """Return the flags that give a crawl the settings that a page has sent. Raises UserFault."""
     settings_from(settings, "settings")
     flags = {(table, key): (flag, options) for flag, (table, key, options) in FLAGS.items()}
     words = list[str]()
@@ -322,8 +325,8 @@ def checked_seeds(seeds: Sequence[str]) -> list[str]:
     canonicaliser, found = Canonicaliser(()), list[str]()
     for seed in seeds:
         url = canonicaliser.canonicalise(completed(seed) or seed.strip())
-        if not isinstance(url, Canonical) or not seed.isprintable():  # a line feed would split it in two
-            reason = "it has control characters" if isinstance(url, Canonical) else url.reason
+        if not isinstance(url, Canonical) or not seed.isprintable():  # a line feed would split the seed
+            reason = "it contains control characters" if isinstance(url, Canonical) else url.reason
             raise UsageError(f"{seed[:200]!r} is not a valid seed: {reason}")
         found.append(url.href)
     return found
@@ -337,7 +340,7 @@ def check_command(words: Sequence[str]) -> Settings:
 
 
 def _tables(settings: Any) -> Mapping[str, Any]:
-    """Return settings as tables. Raises HTTPBadRequest."""
+    """Return the settings in a request, which are tables or TOML, as tables. Raises HTTPBadRequest."""
     if isinstance(settings, str):
         try:
             return tomllib.loads(settings)

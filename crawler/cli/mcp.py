@@ -63,8 +63,8 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 class _Input(TextIOWrapper):
-    """Lines of JSON in which ``?`` replaces each unpaired surrogate, because the package would never answer such a
-    line."""
+    """Lines of JSON in which ``?`` replaces each unpaired surrogate, because the package ``mcp`` would never answer a
+    line with one."""
 
     def readline(self, size: int = -1, /) -> str:  # type: ignore[override]
         line = super().readline(size)

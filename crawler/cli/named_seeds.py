@@ -32,12 +32,13 @@ from crawler.url.urls.whatwg import Rejected
 # Top-level domains that are also file extensions: a word such as `urls.zip` is more likely a mistyped file name.
 _ENDINGS = frozenset({"md", "pl", "py", "rs", "sh", "zip"})
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+-]+:")  # not a single letter (a drive), nor a name with a dot (a file)
-_SHOWN = 5  # names listed in a message
+_SHOWN = 5  # names that a message lists before "N more"
 _OF_LISTS = frozenset({"bz2", "csv", "gz", "json", "jsonl", "list", "log", "lst", "tsv", "txt", "urls", "xz", "zst"})
 
 
 class NamedSeeds(Struct, frozen=True):
-    """The sources of seeds in reading order: URLs first, then files, then streams, which can be read only once."""
+    """The sources of seeds, in the order of reading: URLs first, then files, then streams, which can be read only
+    once."""
 
     urls: list[str] = field(default_factory=list)
     files: list[Path] = field(default_factory=list)
@@ -56,7 +57,7 @@ class NamedSeeds(Struct, frozen=True):
                 seeds.streams.append(STDIN)
             elif has_url_scheme(word):
                 seeds.urls.append(word.strip())
-            elif os.path.exists(word):  # False for text too long for a file name
+            elif os.path.exists(word):  # False if the text is too long for a file name
                 (seeds.streams if is_stream(path) else seeds.files).append(path)
             elif (url := _as_url(word, canonicaliser)) is not None:
                 seeds.urls.append(url)
@@ -81,7 +82,7 @@ class NamedSeeds(Struct, frozen=True):
         return bool(self.urls or self.files)
 
     def words(self) -> list[str]:
-        """Return words that name the same seeds; one ``-`` stands for all streams."""
+        """Return command-line words that name these seeds; a single ``-`` stands for all streams."""
         return [*self.urls, *map(_word, self.files), *(["-"] if self.streams else [])]
 
     def known(self) -> Iterator[str]:
@@ -117,13 +118,13 @@ class NamedSeeds(Struct, frozen=True):
 
 
 def _word(file: Path) -> str:
-    """Return a word that can only mean the file."""
+    """Return a command-line word that can only mean this file."""
     text = str(file)
     return f"./{text}" if text == "-" or has_url_scheme(text) else text
 
 
 def _as_url(word: str, canonicaliser: Canonicaliser) -> str | None:
-    """Return the URL that a word without a matching file means; None if it more likely names a file."""
+    """Return the URL that a word means if no file has that name; None if the word more likely names a file."""
     text = completed(word)
     url = Rejected("") if text is None else canonicaliser.canonicalise(text)
     if isinstance(url, Rejected):

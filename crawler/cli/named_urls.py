@@ -15,7 +15,7 @@ from crawler.url.urls.canonicaliser import Canonical, Canonicaliser
 from crawler.url.urls.typed import completed
 from crawler.url.urls.whatwg import Rejected
 
-_SHOWN = 5  # URLs listed in a line
+_SHOWN = 5  # maximum number of URLs that a line lists
 
 
 class NamedUrl(Struct, frozen=True):
@@ -26,7 +26,7 @@ class NamedUrl(Struct, frozen=True):
 
 
 def say_taken(taken: Sequence[tuple[str, str]], why: str = "") -> None:
-    """Report the words without a scheme that were taken as URLs, if any, with these URLs."""
+    """Report which words without a scheme were taken as URLs, if any, and as which URLs."""
     if taken:
         named = [f"{word} as {url}" for word, url in taken[:_SHOWN]]
         more = [f"{count(len(taken) - _SHOWN)} more"] if len(taken) > _SHOWN else []

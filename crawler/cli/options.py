@@ -65,7 +65,7 @@ def _known(names: list[str], known: Sequence[str]) -> list[str]:
 
 
 def add_allowed(parser: argparse.ArgumentParser) -> None:
-    """Add the flag that leaves out pages by refused purposes."""
+    """Add the flag that leaves out pages that refuse one of the given uses."""
     text = "leave out URLs that now refuse one of these uses (`consent` of their records)"
     parser.add_argument("--allowed", type=purposes, default=[], metavar="NAME,...", help=text)
 
@@ -231,7 +231,7 @@ FLAGS = {flag: made for flags in _OF_GROUPS.values() for flag, made in flags.ite
 
 
 def add_flags(group: argparse._ActionsContainer, *flags: str) -> None:
-    """Add flags without defaults: the arguments lack each flag that the user does not give."""
+    """Add flags without defaults: the parsed arguments have no attribute for a flag that the user does not give."""
     for flag in flags:
         group.add_argument(flag, **{"default": argparse.SUPPRESS, **FLAGS[flag][2]})
 
@@ -289,7 +289,8 @@ def whole_number(text: str) -> int:
 
 
 class Giver(Struct, frozen=True):
-    """Names the origin of flags in messages. ``place`` is the origin of all flags, ``of_flag(flag)`` of one flag."""
+    """Names the origin of flags in messages. ``place`` is the origin of all flags; ``of_flag(flag)`` returns the origin
+    of one flag."""
 
     place: str
     of_flag: Callable[[str], str]
@@ -355,7 +356,8 @@ def _read(path: Path, read: Callable[[Path], bytes]) -> tuple[MutableTables, str
         text = data.decode("utf-8").replace("\r\n", "\n")
         tables = tomllib.loads(text)
     except (ValueError, RecursionError) as error:
-        # A syntax error, bytes that are not text, a number with thousands of digits, or thousands of nested brackets.
+        # The fault is bad syntax, bytes that are not text, a number with thousands of digits, or thousands of nested
+        # brackets.
         raise UsageError(f"configuration file {path}: {error}") from error
     check_tables(tables, FileSource(f"configuration file {path}", text, {}))
     return one_table_each(tables), text
@@ -366,7 +368,7 @@ def _read(path: Path, read: Callable[[Path], bytes]) -> tuple[MutableTables, str
 
 def words_of(arguments: argparse.Namespace) -> tuple[str, ...]:
     """Return the given flags as words of a command line, without the flag for the job's directory, and without the URL
-    of a webhook (which may be a secret) unless it is a reference."""
+    of a webhook (which may be a secret) unless the flag only refers to it, as ``env:NAME`` does."""
     given = vars(arguments)
     words = list[str]()
     for flag, (_, _, options) in FLAGS.items():

@@ -111,7 +111,7 @@ def _has_last_word(directory: Path, settings: Settings) -> bool:
         objects = bucket_of(directory, settings)
         return objects is not None and any(has_last_word(objects, each) for each in partition_directories(directory))
     except (BucketDown, BucketError):
-        return True  # each worker has reported it
+        return True  # each worker has already reported this error
 
 
 async def _shown(arguments: argparse.Namespace, settings: DashboardSettings, view: Progress | None) -> None:
@@ -134,7 +134,7 @@ async def _shown(arguments: argparse.Namespace, settings: DashboardSettings, vie
             try:
                 await page.keep()
             finally:
-                source.take(await asyncio.to_thread(source.read))  # shows how the crawl ended
+                source.take(await asyncio.to_thread(source.read))  # so that the page shows how the crawl ended
                 await board.stop()
     except UNREADABLE as error:
         log.warning("the dashboard cannot be served: %s; `crawler dashboard %s` serves it too", error, directory)
@@ -164,8 +164,8 @@ async def _notified(
 async def _joined(
     directory: Path, settings: Settings, clock: SteadyClock, stack: contextlib.AsyncExitStack
 ) -> tuple[Carrier, str | None, CrawlFile]:
-    """Start or join the crawl. Returns its carrier (which ``stack`` closes), the carrier's URL if it is a server, and
-    the crawl."""
+    """Start or join the crawl. Returns the crawl's carrier (which ``stack`` closes), the URL of the carrier if the
+    carrier is a server, and the crawl's file."""
     name, engine, disk = settings.partitions.crawl or "", settings.partitions.engine, RealDisk()
     objects = bucket_of(directory, settings)
     if objects is not None:
@@ -202,7 +202,9 @@ async def _whole(
         stack.callback(present.cancel)
         progress = CrawlProgress(directory, crawl)
         if given.processes > crawl.partitions:
-            log.warning("%d processes for %d partitions: starting only %d", given.processes, *2 * (crawl.partitions,))
+            log.warning(
+                "%d processes for %d partitions: starting only %d processes", given.processes, *2 * (crawl.partitions,)
+            )
             given.processes = crawl.partitions
         plan = _plan(directory, crawl, str(engine), given, progress)
         supervisor = Supervisor(plan, view.say if view is not None else log.warning)
@@ -221,11 +223,11 @@ async def _whole(
 
 
 def _final(directory: Path, outcome: Outcome, elapsed: float) -> dict[str, Any]:
-    """Return the crawl's statistics after a run, including values that are not stored."""
+    """Return the crawl's statistics after a run, including the values that only this process knows."""
     stats = stats_of(directory)
     stats["elapsed_seconds"] = elapsed
     if outcome.reason is not Stop.FINISHED and stats["state"] == State.ENDED:
-        stats["state"] = State.STOPPED  # no work is left here, but other machines may have some
+        stats["state"] = State.STOPPED  # no work is left here, but other machines may still have some
     return stats
 
 
@@ -233,7 +235,7 @@ class _Given:
     """The workers' instructions: the settings, which may be read again, and the seeds."""
 
     def __init__(self, configuration: Configuration, urls: list[str], files: list[Path]) -> None:
-        self.settings = configuration.settings  # current
+        self.settings = configuration.settings  # replaced when the configuration is read again
         self._read_again = configuration.read_again
         self._urls = urls
         self._files = [str(path.absolute()) for path in files]
@@ -241,7 +243,7 @@ class _Given:
         self.processes = configuration.settings.partitions.processes or 1
 
     def instructions(self, number: int) -> Instructions:
-        """Return the instructions for the worker with this number, which is starting."""
+        """Return the instructions for the worker with this number, which is about to start."""
         given = self._instructions()
         if number in self._begun:
             return replace(given, expected=1)  # a replacement need not wait for the other workers, which are running
@@ -250,7 +252,7 @@ class _Given:
 
     def _instructions(self) -> Instructions:
         settings = self.settings
-        each = replace(settings, crawl=replace(settings.crawl, max_time=None))  # the first process enforces it
+        each = replace(settings, crawl=replace(settings.crawl, max_time=None))  # the first process enforces the limit
         return Instructions(
             tables=as_tables(each),
             places=[[*place, text] for place, text in settings.places.items()],

@@ -16,11 +16,11 @@ from crawler.cli.toml_lines import Place
 
 _SIGN = "@"
 _LISTS = frozenset(("include", "exclude", "store_include", "store_exclude"))
-_LISTED = frozenset(LISTED.values())  # table names that places of patterns leave out
+_LISTED = frozenset(LISTED.values())  # names of tables that are left out of the places of patterns
 
 
 class PatternSource(Source):
-    """Names the file and line of a pattern from a file; otherwise delegates to ``inner``."""
+    """Names the file and line of a pattern that comes from a file, and asks ``inner`` about all other values."""
 
     def __init__(self, inner: Source, origins: dict[Place, str | Place]) -> None:
         """``origins`` maps the place of a pattern to its origin, or to the place that it had in ``inner``."""
@@ -37,17 +37,18 @@ class PatternFiles:
     """Replaces file names in the tables of settings with the patterns in those files."""
 
     def __init__(self, read: Callable[[Path], bytes]) -> None:
-        """``read`` returns the content of a file, and raises OSError."""
+        """``read`` returns the content of a file, or raises OSError."""
         self._read = read
         self._origins: dict[Place, str | Place] = {}
 
     def source(self, inner: Source) -> Source:
-        """Return the source of the settings after ``expand``; ``inner`` is the source of the settings before."""
+        """Return the source of the settings that ``expand`` returned; ``inner`` is the source of the settings it was
+        given."""
         return PatternSource(inner, self._origins) if self._origins else inner
 
     def expand(self, value: Any, base: Path, inner: Source, *place: str | int) -> Any:
-        """Return a table, or a value in it, with the patterns of the files that it names. Paths are relative to
-        ``base``. Raises UsageError."""
+        """Return a table, or a value in a table, in which patterns from files replace the names of these files. Paths
+        are relative to ``base``. Raises UsageError."""
         if isinstance(value, dict):
             return {
                 key: self.expand(each, base, inner, *place, *(() if key in _LISTED else (key,)))

@@ -87,7 +87,7 @@ def warnings(made: Plan, free: int | None) -> Iterator[str]:
 
 
 def disk_bytes(kind: str, urls: int) -> int:
-    """Return the disk space that a crawl needs to confirm the answers of a filter of this kind."""
+    """Return how many bytes of disk a crawl needs to confirm the answers of a filter of this kind."""
     if kind == "exact":
         return urls * _ROW_BYTES
     return urls * _LEDGER_BYTES if kind in LEDGER_KINDS else 0

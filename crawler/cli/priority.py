@@ -34,7 +34,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 async def _move_all(arguments: argparse.Namespace, crawl: CrawlPartitions) -> int:
-    """Move matching URLs in all partitions, because any may have some."""
+    """Move the matching URLs in all partitions, because any partition may have some."""
     return max([await _move(arguments, each) for each in crawl.found])
 
 

@@ -54,7 +54,7 @@ def hooks_of(settings: Settings) -> Hooks | None:
 
 def report_end(result: Result, directory: Path, quiet: bool, fail_on_limit: bool, drained: bool = False) -> int:
     """Report how a run ended, and return the exit code. The result has no ``stats`` if the run ended before it had a
-    job. ``drained``: the workers of the crawl in the directory were asked to leave."""
+    job. ``drained``: True if the workers in the directory were asked to leave the crawl."""
     if not quiet and result.stats:
         say(sys.stderr, ending(result, directory, goes_on=not drained))
     match result.reason:
@@ -100,9 +100,9 @@ def finish(arguments: argparse.Namespace, settings: Settings, result: Result, co
 
 @contextlib.contextmanager
 def shown_run(arguments: argparse.Namespace, engine: str = "", hint: str = "") -> Iterator[Progress | None]:
-    """A context for one run in ``arguments.job``. Yields its view, which also shows log lines; None if the user wants
-    none. An error that ends the run early becomes a UsageError or a FailedError of one line. ``engine``: the carrier of
-    the crawl, if any; ``hint``: what to do if it cannot be reached."""
+    """A context for one run in ``arguments.job``. Yields the run's view, which also shows log lines, or None if the
+    user wants no view. An error that ends the run early becomes a UsageError or a FailedError of one line. ``engine``:
+    the carrier of the crawl, if any; ``hint``: what the user can do if the carrier cannot be reached."""
     view = None if arguments.quiet else _progress_view(arguments.progress)
     show_log(partial(say, sys.stderr) if view is None else view.say)
     directory: Path = arguments.job
@@ -125,14 +125,14 @@ def shown_run(arguments: argparse.Namespace, engine: str = "", hint: str = "") -
 
 
 def way_on(directory: Path) -> str:
-    """Return a line on how to resume a job or crawl that has failed."""
+    """Return a line that says how to resume a job or crawl that has failed."""
     if os.access(directory, os.W_OK):
         return "progress is saved: run the same command to resume"
     return f"{directory} is not writable: make it writable, and run the same command to resume"
 
 
 def holds_any(directory: Path) -> bool:
-    """Return True if the directory holds a job or a crawl; False if the disk no longer answers."""
+    """Return True if the directory holds a job or a crawl, and False if it holds neither or cannot be read."""
     try:
         return holds_job(directory) or holds_crawl(directory)
     except OSError:
@@ -140,7 +140,7 @@ def holds_any(directory: Path) -> bool:
 
 
 def trouble_text(error: Exception, directory: Path) -> str:
-    """Return an error in one line. The traceback of a bug goes to a file, for the bug report."""
+    """Return the error as one line. Writes the traceback of a bug to a file in the directory, for the bug report."""
     text = " ".join(str(error).split()) or type(error).__name__
     if isinstance(error, OSError):
         return text

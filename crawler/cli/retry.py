@@ -94,7 +94,7 @@ async def _put_back_all(
 
 
 def _said(directory: Path, choice: Choice, found: _Found) -> int:
-    """Report requests that matched nothing in the job or crawl, and return the exit code."""
+    """Report the arguments that matched no URL of the job or crawl, and return the exit code."""
     missing = choice.hrefs - found.hrefs
     if choice.excluded is not None and not found.urls:
         rules = sorted(rules_of(tail_of(directory).more()))

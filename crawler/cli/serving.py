@@ -1,4 +1,4 @@
-"""Serves a page of the dashboard until a signal ends it."""
+"""Serves a page of the dashboard until a signal stops the server."""
 
 from __future__ import annotations
 
@@ -32,7 +32,8 @@ _print: Tell = partial(print, flush=True)
 
 
 def keep_open(job: Path, settings: DashboardSettings, address: str, quiet: bool) -> None:
-    """Serve the page of an ended crawl at the address where the crawl has served it, until a signal ends it."""
+    """Serve the page of a crawl that has ended, at the address that the page had during the crawl, until a signal
+    arrives."""
     tell: Tell = bool if quiet else partial(say, sys.stderr)
     tell("the crawl has released the job; its page stays open until Ctrl-C")
     gc.unfreeze()  # lets the collector free the run's objects
@@ -44,7 +45,7 @@ def keep_open(job: Path, settings: DashboardSettings, address: str, quiet: bool)
 async def serve_page(
     source: Source, settings: DashboardSettings, access: Access, opens: Path | None, tell: Tell = _print
 ) -> None:
-    """Serve the page of one job until a signal ends it."""
+    """Serve the page of one job until a signal stops the server."""
     token = TOKEN if (source.directory / TOKEN).exists() else None
     async with contextlib.aclosing(ShownSource(source, {"token_file": token})) as page:
         board = Dashboard(settings, page.feed, page.routes, access)
@@ -59,8 +60,9 @@ async def until_signalled(
     opens: Path | None,
     tell: Tell = _print,
 ) -> None:
-    """Serve until a signal ends it, or until ``keeping`` fails. Calls ``tell`` with the link. If ``opens`` is given,
-    also opens a browser, by a file in that directory. Raises UsageError, and the errors of ``keeping``."""
+    """Serve until a signal stops the server, or until ``keeping`` fails. Calls ``tell`` with the link. If ``opens`` is
+    given, also opens the link in a browser, by way of a file in the directory ``opens``. Raises UsageError, and the
+    errors of ``keeping``."""
     try:
         address = await server.start()
     except OSError as error:

@@ -50,8 +50,8 @@ def filter_file(text: str) -> Path:
 
 
 def shared_hash(secret_of: Path | None) -> KeyHash:
-    """Return the hash with the producers' secret, from the filter named on the command line or else from the
-    environment. Raises UsageError, FilterFileError."""
+    """Return the hash with the secret that all producers share. The secret comes from the filter named on the command
+    line, or else from the environment. Raises UsageError, FilterFileError."""
     if secret_of is not None:
         named = read_hash(secret_of)
         _check_hash(named, f"filter {secret_of}")
@@ -86,7 +86,7 @@ def opened(
         else:
             found = make_set(address, producer, servers, wanted, filling=filling)
         if found is None:
-            raise UsageError(f"no set at {address}")
+            raise UsageError(f"there is no set at {address}")
         yield found
     finally:
         if servers is not None:

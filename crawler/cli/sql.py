@@ -33,7 +33,7 @@ _ABOUT = {
 }
 _EXAMPLE = "SELECT status, count(*) FROM pages GROUP BY ALL ORDER BY ALL"
 _WIDEST = 100  # maximum characters of a cell
-_MEASURED = 1000  # rows whose cells determine the column widths
+_MEASURED = 1000  # only the first rows determine the column widths
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -102,7 +102,8 @@ def _print(answer: Answer, form: str | None, *, first: bool) -> None:
 
 
 def _typed(answer: Answer, row: Sequence[str | None]) -> dict[str, str | Decimal | None]:
-    """Return a row for CSV. Numbers become Decimal, so that the CSV does not treat a negative number as a formula."""
+    """Return a row for CSV. Numbers become Decimal, so that the CSV writer does not take a negative number for a
+    formula."""
     cells = zip(answer.names, answer.numbers, row, strict=True)
     return {name: Decimal(value) if number and value is not None else value for name, number, value in cells}
 

@@ -69,7 +69,8 @@ def engine_crawl(arguments: argparse.Namespace) -> Iterator[EngineSource]:
 
 @contextlib.contextmanager
 def subject_source(arguments: argparse.Namespace) -> Iterator[Source]:
-    """Yield the source of information about the subject. Raises the errors of ``engine_crawl`` and ``source_of``."""
+    """Yield the source that describes the subject. Raises the errors of ``engine_crawl`` and
+    ``source_of``."""
     if not at_engine(arguments):
         from crawler.service.file_source import source_of  # noqa: PLC0415, as above
 

@@ -48,7 +48,7 @@ def run(arguments: argparse.Namespace) -> int:
     job, tail = arguments.job, tail_of(arguments.job, arguments.outcome)
     out = sys.stdout.buffer
     more, reader = tail.more, select.poll()
-    reader.register(out.fileno(), 0)  # errors and hang-ups are always reported
+    reader.register(out.fileno(), 0)  # 0: poll still reports errors and hang-ups
     if arguments.since is not None:
         more = tail.changes
         once_known(job, lambda: tail.resume(arguments.since) or None)
@@ -61,12 +61,12 @@ def run(arguments: argparse.Namespace) -> int:
         if not arguments.follow:
             return Exit.OK
         if reader.poll(_POLL * 1000):
-            raise BrokenPipeError  # otherwise a write would notice it only at the next record
+            raise BrokenPipeError  # otherwise the command would fail only when it writes the next record
 
 
 def _usable(lines: Iterable[bytes], allowed: Collection[str]) -> Iterator[bytes]:
-    """Yield the lines of records that refuse none of the purposes. Replaces other records by deletions if they have a
-    change, and drops them otherwise."""
+    """Yield the lines of the records whose pages refuse none of the purposes. Any other record is replaced by a
+    deletion if it has a change, and left out otherwise."""
     for line in lines:
         record = json.loads(line) if allowed and b'"consent":' in line else {}
         if not refuses(record, allowed):

@@ -1,7 +1,8 @@
 """Finds the line of a table, a key or an array element in a TOML file, which ``tomllib`` does not report.
 
-``tomllib`` must have accepted the text, so nothing is checked twice. Only strings (in which brackets and hashes have no
-special meaning), comments, brackets and keys matter here. The language is TOML 1.0 (https://toml.io/en/v1.0.0).
+``tomllib`` must have accepted the text, because this module does not check it again. Only strings (in which brackets
+and hashes have no special meaning), comments, brackets and keys matter here. The language is TOML 1.0
+(https://toml.io/en/v1.0.0).
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ _BARE = re.compile(r"[^,\]}\n#]*")
 
 
 def locate(text: str) -> dict[Place, int]:
-    """Return place -> line, counted from 1. ``text`` is valid TOML.
+    """Return place -> line number, counted from 1. ``text`` is valid TOML.
 
     The place of the key ``b`` in ``[a]`` is ("a", "b"), of the third element of its list ("a", "b", 2), of a key in the
     second ``[[rules]]`` ("rules", 1, "key")."""
@@ -41,7 +42,7 @@ class _Locator:
         self.lines: dict[Place, int] = {}
         self._text = text
         self._starts = [0, *(found.end() for found in re.finditer("\n", text))]
-        self._arrays: dict[Place, int] = {}  # place of an array of tables -> how many so far
+        self._arrays: dict[Place, int] = {}  # place of an array of tables -> how many of its tables have been read
         table: Place = ()
         at = self._skip(_BLANK, 0)
         while at < len(text):
@@ -76,7 +77,7 @@ class _Locator:
         for key in keys:
             place += (key,)
             if place in self._arrays:
-                place += (self._arrays[place] - 1,)  # refers to the last table so far
+                place += (self._arrays[place] - 1,)  # a key refers to the last table read so far
         return place
 
     def _header(self, at: int) -> tuple[Place, int]:
@@ -126,7 +127,7 @@ class _Locator:
 
 
 class FileSource(Source):
-    """The settings of a TOML file, overridden by flags. Names the line or the flag of a setting."""
+    """The settings of a TOML file, overridden by flags. For messages, names the line or the flag that sets a value."""
 
     def __init__(self, name: str, text: str, flags: dict[tuple[str, str], str]) -> None:
         """``name`` and ``text`` of the file; ``flags`` maps (table, key) to a description of the flag that set it."""

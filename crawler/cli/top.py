@@ -23,7 +23,7 @@ from crawler.service.progress.top_view import screen
 from crawler.service.source import INTERVAL, Source
 from crawler.service.view import Unavailable
 
-_HOSTS_EVERY = 5  # screen refreshes per refresh of the hosts, which must open the store
+_HOSTS_EVERY = 5  # screen refreshes per refresh of the hosts: reading the hosts opens the store
 _HOSTS = HostsAsked("work", limit=100)
 _PLAIN_WIDTH = 160  # characters per line if there is no terminal
 _PLAIN_HEIGHT = 50
@@ -71,8 +71,8 @@ def _hosts(view: Source) -> Table:
 
 @contextlib.contextmanager
 def _keys() -> Iterator[Callable[[float], bool]]:
-    """Yield a function that waits for the key q for up to the given seconds. It returns True if q was pressed or no
-    more keys can arrive. The terminal is restored at the end."""
+    """Yield a function that waits for the key q, for at most the given number of seconds. The function returns True if
+    q has been pressed or if no more keys can arrive. The terminal is restored at the end."""
     if not sys.stdin.isatty():
         yield lambda seconds: bool(select.select([], [], [], seconds)[0])
         return

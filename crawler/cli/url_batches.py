@@ -139,8 +139,8 @@ class UrlBatches:
                 await asyncio.sleep(_POLL)
 
     async def _admit_inbox(self) -> None:
-        """Admit the URLs in the inbox, because no crawl is running. If the disk is full, the URLs stay there. Raises
-        JobError, OSError."""
+        """Admit the URLs in the inbox, because no crawl is running. If the disk is full, the URLs stay in the inbox.
+        Raises JobError, OSError."""
         try:
             await self._admit(SteadyClock())
         except OSError as error:
@@ -161,7 +161,7 @@ class UrlBatches:
             while not draining.done() and job.blocked is None:
                 await asyncio.wait({draining}, timeout=_POLL)
             if job.blocked is not None:
-                # The task waits for free space, but only a run checks for that.
+                # The task waits until the disk has free space, but only a run checks for free space.
                 draining.cancel()
                 await asyncio.wait({draining})
                 raise OSError(errno.ENOSPC, job.blocked)
@@ -171,7 +171,7 @@ class UrlBatches:
             job.close()
 
     async def report(self, words: Callable[[Answer], str]) -> int:
-        """Wait for the answers, and print them with ``words``. Raises JobError, OSError."""
+        """Wait for the answers, and print their sum as ``words(answer)``. Raises JobError, OSError."""
         if self.waits:
             await self.wait_until(0)
         elif lock_holder(self._directory) is None:
@@ -181,7 +181,9 @@ class UrlBatches:
             say(sys.stderr, f"skipped: {url}: {reason}")
         if answer.credentials_dropped:
             named = f"{counted(answer.credentials_dropped, 'URL')} with credentials"
-            say(sys.stderr, f"crawler: warning: {named}, which are not sent: put them into the configuration")
+            say(
+                sys.stderr, f"crawler: warning: {named}, which are not sent: put the credentials into the configuration"
+            )
         if self.waits:
             # The next run decides which of the waiting URLs are in scope and new.
             waits = self._left == self.stored > 0 and self._for_next_run

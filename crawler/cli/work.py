@@ -122,7 +122,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         group = parser.add_argument_group(title)
         add_flags(group, *flags)
     add_printing(parser)
-    parser.add_argument("--channel", type=int, help=argparse.SUPPRESS)  # the channel to the process that started it
+    parser.add_argument("--channel", type=int, help=argparse.SUPPRESS)  # channel to the process that started the worker
     parser.set_defaults(run=run, quits_at_once=True)
 
 
@@ -148,14 +148,14 @@ def run(arguments: argparse.Namespace) -> int:
         say(sys.stderr, left_over(result.done, result.had, result.seconds))
     stats, done = result.stats, result.done
     others = {key: stats[key] - number for key, number in done.items()} if stats else {}
-    # Another worker may have had the seeds, so fetching none here is not a failure.
+    # Another worker may have fetched the seeds, so it is not a failure if this worker has fetched none.
     ended = Result(result.reason, stats, others if any(others.values()) else None, 1, None)
     code = report_end(ended, arguments.dir, arguments.quiet, settings.crawl.fail_on_limit, drained)
     return Exit.FAILED if result.unstored else code
 
 
 def _find_crawl(arguments: argparse.Namespace) -> Tables | None:
-    """Fill in the arguments from the store. Returns the crawl's tables of settings, or None if it has none. Raises
+    """Fill in the arguments from the store. Returns the crawl's tables of settings, or None if none are stored. Raises
     UsageError."""
     directory: Path = arguments.dir
     here = read_here(directory)
@@ -238,7 +238,7 @@ async def _by_hand(
                     result = await _worked(directory, crawl, carrier, settings, options)
                     if result.stats.get("pages_fetched"):
                         notices.end(result.reason, result.stats)
-                    return result, is_asked(directory)  # read while the asking process still waits
+                    return result, is_asked(directory)  # read while the process that asked is still waiting
         finally:
             for task in beside:
                 task.cancel()
@@ -251,10 +251,10 @@ def _at_rate(settings: Settings, rate: float | None) -> Settings:
 
 
 async def _follow_rate(carrier: Carrier, engine: str, settings: Settings, member: _Stoppable) -> None:
-    """Follow the crawl's rate, which may change."""
+    """Apply the crawl's request rate to the worker whenever the rate changes."""
     while True:
         await asyncio.sleep(PRESENT_INTERVAL)
-        with contextlib.suppress(CarrierError, CarrierRefusedError):  # the worker itself reports it
+        with contextlib.suppress(CarrierError, CarrierRefusedError):  # the worker itself reports the error
             politeness = (await settings_of_crawl(carrier, engine, needed=False)).get("politeness")
             if politeness is not None and politeness.get("rate") != settings.politeness.rate:
                 settings = _at_rate(settings, politeness.get("rate"))
@@ -265,7 +265,7 @@ def _show(member: _Stoppable, view: Progress | None, notices: Notices) -> tuple[
     """Show the work on the terminal, and update the notices. Returns the status for the service manager."""
     stats = member.stats()
     pages = stats.get("pages_fetched", 0)
-    if pages:  # no notices without pages: another worker may have had the seeds
+    if pages:  # no notices without pages: another worker may have fetched the seeds
         notices.look(stats)
     if stats and view is not None:
         view.update(stats)
@@ -286,7 +286,8 @@ async def _worked(
 
 
 async def _started(arguments: argparse.Namespace, end: socket.socket) -> int:
-    """Follow the first process's instructions, report the result to it, and end when it does. Returns the exit code."""
+    """Follow the first process's instructions, report the result to that process, and end when it ends. Returns the
+    exit code."""
     end_with_parent()
     # The first process decides when to stop: it also receives Ctrl-C and the hang-up of the terminal.
     for number in (signal.SIGINT, signal.SIGHUP):
@@ -363,7 +364,7 @@ async def _found_again(engine: str, crawl: str, member: _Stoppable) -> Carrier |
             if engine.startswith("unix:"):
                 raise
             if not has_said:
-                log.warning("%s; nothing is lost, and this worker starts when it answers", error)
+                log.warning("%s; nothing is lost, and this worker starts when the server answers", error)
                 has_said = True
             await backoff.rest()
         else:
@@ -374,7 +375,7 @@ async def _found_again(engine: str, crawl: str, member: _Stoppable) -> Carrier |
 
 
 class _Stoppable:
-    """A member that can be stopped before it exists."""
+    """A handle that can stop its member even before the member exists."""
 
     def __init__(self) -> None:
         self._member: Member | None = None

@@ -38,9 +38,9 @@ def run(
 
     The function is called in the thread that called ``run``, one page at a time, or in ``threads`` other threads
     concurrently. The page is finished when the function returns. An exception in the function, or KeyboardInterrupt,
-    stops the crawl cleanly and is raised here; a later run delivers the page again. The same happens if the function
-    returns another type, or data that JSON cannot represent (TypeError, ValueError). All other arguments and errors are
-    those of ``Crawl``."""
+    stops the crawl cleanly and is raised here; a later run delivers the page again. The crawl stops in
+    the same way, with TypeError or ValueError, if the function returns a value of any other type, or data that JSON
+    cannot represent. All other arguments and errors are those of ``Crawl``."""
     code = _code_of(function)
     if threads is not None and (not isinstance(threads, int) or isinstance(threads, bool)):
         raise TypeError(f"threads must be a whole number, not {threads!r}")
@@ -90,12 +90,12 @@ class _Crawling:
                 self.began.add_done_callback(lambda began: began.result().call_soon_threadsafe(self._over.set))
 
     def awaited(self, function: Callable[[], Awaitable[T]]) -> T | None:
-        """Await ``function()`` in the crawl's thread and return the result, or None if the crawl is stopped."""
-        with self._lock:  # after ``stop``, the loop may end without this call
+        """Await ``function()`` in the crawl's thread and return the result, or None if the crawl has been stopped."""
+        with self._lock:  # after ``stop``, the loop may end before it runs the call
             if self._is_stopped:
                 return None
             result = asyncio.run_coroutine_threadsafe(_awaited(function), self.began.result())
-        with contextlib.suppress(CancelledError):  # the crawl was stopped meanwhile
+        with contextlib.suppress(CancelledError):  # the crawl has been stopped in the meantime
             return result.result()
         return None
 
@@ -131,7 +131,7 @@ def _called(code: NamedCode, page: Page) -> Answer:
 
 
 def _work(code: NamedCode, crawling: _Crawling) -> None:
-    """Call the function with one page after another. Raises its exceptions, and the error that ended the crawl."""
+    """Call the function with each page, one at a time. Raises its exceptions, and the error that ended the crawl."""
     pages = aiter(crawling.crawl)
     while (page := crawling.awaited(lambda: anext(pages, None))) is not None:
         try:

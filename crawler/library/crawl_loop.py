@@ -35,8 +35,8 @@ from crawler.url.urls.typed import completed
 
 
 class CodeFailed(Exception):
-    """A function of the program stopped the crawl: it failed with ``on_error="stop"``, or too many of its calls hang.
-    The message names the function, the URL and the reason, with the line of the function."""
+    """A function of the program has stopped the crawl: the function failed and ``on_error`` is ``"stop"``, or too many
+    of its calls hang. The message names the function, the URL and the reason, with the line of the function."""
 
 
 class NoSeedFetched(Exception):
@@ -153,10 +153,10 @@ class Crawl:
         if result.reason is Stop.CODE:
             raise CodeFailed(self._hooks.stopped_by)
         if result.no_seed is not None:
-            raise NoSeedFetched(result.no_seed.replace("--allow-", "allow_"))  # the reason names flags
+            raise NoSeedFetched(result.no_seed.replace("--allow-", "allow_"))  # the reason names command-line flags
 
     async def add(self, urls: str | Iterable[str], *, seed: bool = False) -> Answer:
-        """Add URLs, like ``crawler add``; with ``seed``, each also extends the scope. Returns the numbers of
+        """Add URLs, like ``crawler add``; with ``seed``, each URL also extends the scope. Returns the numbers of
         ``admitted``, ``known`` and ``off_scope`` URLs, and the ``rejected`` ones with the reasons."""
         found = [urls] if isinstance(urls, str) else list(urls)
         return await self._begun().incoming.take_in(found, seed=seed)

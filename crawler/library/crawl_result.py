@@ -11,10 +11,11 @@ from crawler.job.metrics.sentences import urls_of
 
 
 class CrawlResult:
-    """A crawl that has ended or stopped at a limit. ``stats`` are its last statistics, and ``job`` reads the rest."""
+    """A crawl that has ended or stopped at a limit. ``stats`` are its last statistics; ``job`` reads all that it has
+    stored."""
 
     def __init__(self, directory: Path, stats: dict[str, Any], fetched_before: int) -> None:
-        """``fetched_before``: ``pages_fetched`` when the run started."""
+        """``fetched_before`` is the value of ``pages_fetched`` when the run started."""
         self.stats = stats
         self.job = JobView(directory)
         self._fetched = stats["pages_fetched"] - fetched_before

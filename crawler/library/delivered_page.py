@@ -22,8 +22,8 @@ def page_of(delivery: Delivery) -> Page:
 
 
 def data_of(data: dict[str, Any], url: str) -> dict[str, Any]:
-    """Return a copy of the page's ``data`` in the form of its record. Raises TypeError and ValueError, which name the
-    URL and the key, if JSON cannot represent it."""
+    """Return a copy of the page's ``data`` in the form in which the record stores it. Raises TypeError and ValueError,
+    which name the URL and the key, if JSON cannot represent it."""
     try:
         return copy_of(data)
     except (TypeError, ValueError, RecursionError) as error:

@@ -19,14 +19,14 @@ class Delivery:
         self.finished: asyncio.Future[bool] = loop.create_future()
 
     async def end(self, handled: Handled) -> bool:
-        """Report that the program handled the page. Returns whether it is finished; if not, it will be delivered
-        again."""
+        """Report that the program has handled the page. Returns True if the page is finished; otherwise, the page will
+        be delivered again."""
         if not self.handled.done():
             self.handled.set_result(handled)
         return await asyncio.shield(self.finished)
 
     def give_back(self) -> None:
-        """Hand the page back to the crawl, unhandled."""
+        """Hand the page back to the crawl, as not handled."""
         if not self.handled.done():
             self.handled.set_exception(Withdrawn())
         self.tell(finished=False)
@@ -38,13 +38,13 @@ class Delivery:
 
 
 class Deliveries:
-    """Takes pages from a run, and gives each to the first task that asks. See ``PageHandler``. The number of waiting
-    pages is limited by the run's pages in flight."""
+    """Takes pages from a run, and gives each page to the first task that asks for one. See ``PageHandler``. At most as
+    many pages wait here as the run has in flight."""
 
     def __init__(self, choice: StoreChoice) -> None:
         self._choice = choice
-        self._all: dict[int, Delivery] = {}  # by the id() of their pages
-        self._waiting: asyncio.Queue[Delivery | None] = asyncio.Queue()  # None: there are no more
+        self._all: dict[int, Delivery] = {}  # keyed by the id() of the page
+        self._waiting: asyncio.Queue[Delivery | None] = asyncio.Queue()  # None: no more pages will come
         self._closed = False
 
     def wants_body(self, content_type: str | None) -> bool:
@@ -77,7 +77,7 @@ class Deliveries:
         while (delivery := await self._waiting.get()) is not None:
             if not delivery.handled.done():
                 return delivery
-        self._waiting.put_nowait(None)  # for the other tasks
+        self._waiting.put_nowait(None)  # so that the other tasks end too
         return None
 
     def close(self) -> None:

@@ -33,7 +33,7 @@ HOOKS = (
 UNUSED = ("on_page", "wacz")  # a flag and an output that programs cannot use
 _PLACE = "keyword arguments"
 _ARGUMENTS = Giver(_PLACE, lambda flag: f"argument {flag.removeprefix('--').replace('-', '_')}")
-_SETTING = re.compile(r"argument (\w+): [\w.]+")  # how errors name the setting of an argument
+_SETTING = re.compile(r"argument (\w+): [\w.]+")  # how error messages name the argument and its setting
 _LISTS = frozenset(name for name, arguments in _NAMES.items() if arguments.get("action") == "append") | {"output"}
 
 
@@ -94,7 +94,7 @@ def choice_of(types: Iterable[str], statuses: Iterable[str]) -> StoreChoice:
 
 @contextlib.contextmanager
 def _named_as_given() -> Iterator[None]:
-    """Raise the faults of settings as ValueErrors that name the program's arguments."""
+    """Convert errors in settings to ValueErrors that name the program's arguments."""
     try:
         yield
     except UserFault as error:
@@ -102,7 +102,7 @@ def _named_as_given() -> Iterator[None]:
 
 
 def _instead(name: str) -> str:
-    """Return what to write instead of an unknown argument: another one, or a line in a file."""
+    """Return what to write instead of an unknown argument: another argument, or a line in a file."""
     places = {
         word: f": write {key} under [{table}] into a file, and give it as config='crawl.toml'"
         for table, kind in TABLES.items()

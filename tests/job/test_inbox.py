@@ -87,7 +87,7 @@ def test_a_running_crawl_takes_urls_in_and_answers(tmp_path: Path) -> None:
             ran = crawler("add", job, "-", "--seed", stdin=f"{other.replace('//', '//me:secret@')}\n\n# no\nnonsense\n")
             assert (ran.code, ran.out) == (0, "1 admitted, 0 known, 0 out of scope, 1 invalid\n"), ran.err
             assert "skipped: nonsense: " in ran.err
-            assert "1 URL with credentials, which are not sent: put them into the configuration" in ran.err
+            assert "1 URL with credentials, which are not sent: put the credentials into the configuration" in ran.err
             assert "secret" not in ran.err
             (job / INBOX / "strange").write_text("?")
             wait_until(lambda: not (job / INBOX / "strange").exists(), "it is set aside")

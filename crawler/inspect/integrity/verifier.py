@@ -129,7 +129,7 @@ class SeenCheck(Observer):
         self._gone: set[bytes] = set()  # digests of all keys ever removed; these are few, as only operators remove keys
         self._admitted: list[tuple[int, bytes]] = []
         self._pending: list[str] = []
-        self._first_row = b""  # digests of the pending URLs
+        self._first_row = b""  # row of the first URL in ``_pending``
         self._lines: list[tuple[int, str]] = []  # start of each record, and the key of its URL
         self.sequence: int | None = None  # journal position of the generation that a run would load
 

@@ -113,5 +113,5 @@ def _of_file(path: Path) -> tuple[_Keys, Canonicaliser]:
             raise JobError(f"crawl.known: {path} was made from raw lines, not from URLs: build one without --raw")
         rules = keys.get("rules")
     if not isinstance(rules, list):
-        raise JobError(f"crawl.known: {path}: its keys were made by an unknown method")
+        raise JobError(f"crawl.known: {path} does not state how its keys were made: build it again")
     return load_seen(parts.state, parts.segments), Canonicaliser(rules)

@@ -169,7 +169,7 @@ class Tail:
         file = (now.st_dev, now.st_ino)
         if (self._file is not None and self._file != file) or self._at > end:
             raise ReplacedError(
-                f"{self._path} was replaced, or truncated before a record already shown (by a repair?): start again"
+                f"{self._path} has been replaced or shortened since it was last read (by a repair?): start again"
             )
         self._file = file
 

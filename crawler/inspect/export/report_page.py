@@ -227,7 +227,7 @@ def _broken(survey: Survey) -> Section:
     wrong = [row for rows in survey.wrong.values() for row in list(rows.values())[-_LISTED:]]
     listed = _table("Broken links", ("URL", "answer"), [_wrong(row) for row in sorted(wrong, key=_by_answer)])
     some = f"The newest {_LISTED} of each kind are listed. " if len(wrong) < total + failed else ""
-    ways = element("p", some, "All pages with a broken link: ", element("code", "crawler check"), ".", class_="quiet")
+    ways = element("p", some, "To list all broken links, run ", element("code", "crawler check"), ".", class_="quiet")
     return Section("broken", "Broken links", joined(element("p", said), listed, ways), True)
 
 

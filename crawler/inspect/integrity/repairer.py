@@ -198,7 +198,7 @@ class _Repair:
             self._quarantine = Quarantine(self._directory, self._disk)  # the current one already has a store
         else:
             (self._directory / WHOLE).unlink(missing_ok=True)
-        with contextlib.suppress(JobError):  # they cannot be read without job.json, which is rebuilt first
+        with contextlib.suppress(JobError):  # the small files are unreadable without job.json, which is rebuilt first
             self._small_files()
         if find_all(self._directory):
             self._rebuild_all()

@@ -88,7 +88,7 @@ class _Rules(NamedTuple):
         time."""
         files = [each.at for each in requests if each.target.partition("?")[0] == "/robots.txt"]
         known = 0.0 if self.robots is None else min([*files, self.robots.asked_at])
-        late, planned = float("-inf"), 0.0  # largest delay behind a plan with one request per gap
+        late, planned = float("-inf"), 0.0  # largest delay so far behind a plan with one request per gap
         for each in requests:
             seconds, rule = self.gap(each.at)
             planned += seconds
@@ -126,7 +126,7 @@ def audit(jobs: Collection[Path], logged: Logged, now: float) -> Iterator[dict[s
 
 
 def _name(job: OpenJob, label: str, jobs: int) -> str | None:
-    """Return the job's host for a name in the log; None if the job does not know it."""
+    """Return the job's host for a name in the log; None if the job has no such host."""
     if not label:
         names = [key.decode("ascii") for key, _ in job.store.scan(Family.HOSTS, b"", None, 2)]
         return names[0] if len(names) == jobs == 1 else None
@@ -147,7 +147,7 @@ def _compared(directory: Path, asked: dict[str, list[Request]], rules: dict[str,
         robots, violations = rules[name].robots, list[dict[str, Any]]()
         for (at, target, place), rule, why in rules[name].broken(requests):
             if rule == "before_robots" and first.get(name, at) < at - _CLOCK:
-                continue  # the log starts after robots.txt was first fetched
+                continue  # the crawl started before the log, which may lack the first fetch of robots.txt
             own = sorted(known[name, target], key=lambda record, at=at: abs(record["time"] - at))  # type: ignore[misc]
             shown = {"rule": rule, "time": at, "target": target, "log": place, "why": why}
             violations.append({**shown, "record": own[0] if own else None})

@@ -187,7 +187,7 @@ class Findings:
     def _add(self, record: Record) -> None:
         if record.get("visit") is None:
             self.checked += 1
-            self.pages += "digest" in record  # its links were read
+            self.pages += "digest" in record  # the page's links were read
         else:
             self.database.execute("DELETE FROM urls WHERE key = ?", (self.key(str(record["url"])),))
         self._set(record)
@@ -224,7 +224,7 @@ class Findings:
     def _add_links(self, page: str, edges: bytes, wanted: set[int]) -> None:
         self.left_out.update(why.decode("ascii") for why in _WHY.findall(edges))
         for found in _TARGET.finditer(edges):
-            # Most links lead elsewhere; decoding all of them would take minutes.
+            # Most links lead to other URLs than the wanted ones; decoding all of them would take minutes.
             key = self.key(found[1].decode("ascii"))
             if hash(key) in wanted:
                 edge = msgspec.json.decode(found[0], type=_Edge)
@@ -257,7 +257,7 @@ def _key(canonicaliser: Canonicaliser, url: str) -> str:
     return found.key if isinstance(found, Canonical) else url
 
 
-_TEXT_MOST = 200  # characters
+_TEXT_MOST = 200  # maximum number of characters kept of the text after a link's tag
 _DIRECTIVE = ":~:"  # starts a fragment directive, such as words to search for
 _DROPPED = dict.fromkeys(map(ord, "\t\r\n"))  # browsers remove these anywhere in a URL
 _ROUTES = ("!", "/")  # a fragment with this prefix is for a script

@@ -449,7 +449,7 @@ def _schedule(known: Known, url: Canonical) -> RevisitSchedule | None:
         return RevisitSchedule(0, 0, 0.0, None) if enabled else None
     page = unpack_page(stored)
     if page.interval == ONCE and not enabled:
-        return None  # one more visit was requested; the page has no schedule
+        return None  # a single further visit was requested; the page has no schedule
     rate = None if page.rate is None else page.rate.mean * _DAY
     moved_for = page.stated if page.marks & HASTENED else None
     return RevisitSchedule(page.visits, page.changes, page.interval, page.due, rate, moved_for)

@@ -188,7 +188,8 @@ def _value(sort: str) -> Callable[[Row], Any]:
 
 
 def _order(descending: bool) -> Callable[[Any], Any]:
-    """Return a sort key that puts the greatest first. Rows without a value come last in both directions."""
+    """Return a function that makes a sort key of a value. Rows with the greatest key come first; rows without a value
+    come last, whether the order is descending or ascending."""
 
     def compare(one: Any, other: Any) -> int:
         if one is None or other is None:

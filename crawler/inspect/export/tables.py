@@ -84,7 +84,7 @@ class Source:
             yield from self._kept(table)
 
     def batches(self, table: str) -> Iterator[Any]:
-        """Return the rows as record batches."""
+        """Return the rows of a table as Arrow record batches."""
         return record_batches(self.columns(table), self.rows(table))
 
     def _kept(self, table: str) -> Iterator[tuple[Row, int]]:

@@ -649,8 +649,8 @@ class Inventory:
                 yield Finding(Kind.OUTPUT_END, str(path.relative_to(self._source.directory)), details)
 
     def _host_outputs(self, tally: OutputTally) -> Findings:
-        """Check that the counts of each host match its records in the output. After a split, some of its records are in
-        another partition."""
+        """Check that the counts of each host match its records in the output. After a split, some records of a host are
+        in another partition."""
         for key, value in self._store.rows(Family.HOSTS):
             with contextlib.suppress(HostRecordError):
                 host = decode_host(host_name(key), value)

@@ -106,7 +106,7 @@ MOVED = frozenset({Kind.FILE_LOST, Kind.FILE_CUT})  # faults that change the off
 
 
 def file_findings(pages: Path) -> Iterator[Finding]:
-    """Yield the faults of the files of records. Raises OSError."""
+    """Yield the faults found in the files of records. Raises OSError."""
     return (Finding(Kind(each.kind), each.path.name, each.details) for each in file_faults(pages))
 
 

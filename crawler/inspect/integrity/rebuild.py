@@ -138,7 +138,7 @@ class JournalMarks(Struct):
     forgotten: set[int] = field(default_factory=set)  # first halves of all digests ever removed from the seen-set
     out: set[bytes] = field(default_factory=set)  # digests that were removed from the seen-set and not added again
     done: dict[str, list[Finished]] = field(default_factory=dict)  # by URL; a URL forgotten and found again has several
-    start: int = 0  # start of the record of the first kept event
+    start: int = 0  # where the record of the first kept event starts
 
 
 class QueueMarks(Struct):
@@ -472,7 +472,7 @@ class Rebuild:
         fresh.pages_fetched = fresh.pages_redirected = fresh.pages_failed = fresh.seeds_fetched = 0
         fresh.urls_excluded = fresh.pages_soft404 = fresh.pages_blocked = 0
         fresh.status, fresh.urls = {}, [0] * len(URL_KINDS)
-        last = np.zeros(np.count_nonzero(good), np.bool_)  # flags of last records, in reverse order
+        last = np.zeros(np.count_nonzero(good), np.bool_)  # by record, last first: True if it is its URL's last
         last[np.unique(as_halves(self._found.output.urls.all())[good][::-1], return_index=True)[1]] = True
         for record, is_last in zip(self._records(good), last[::-1].tolist(), strict=True):
             tally.add(record)
@@ -562,7 +562,7 @@ class Rebuild:
 
     def _put_host(self, host: Host, counts: tuple[int, int, HostResult]) -> None:
         size, retries = self._queue.sizes.get(host.name, (0, 0))
-        # Waiting revisits are found when the queue is read.
+        # Revisits that wait in the queue are found when it is read.
         host.queue = BackQueue(
             size,
             retries,
@@ -621,7 +621,7 @@ class _Journal:
             for at, (digest, place) in enumerate(zip(each_digest(digests), places, strict=True)):
                 if met[place]:
                     if urls[place] not in self._before.forgotten:
-                        continue  # another visit
+                        continue  # another visit to a URL already admitted
                     self._event(encode_forgotten(digest))
                 met[place] = True
                 self._waiting += digest

@@ -1,8 +1,8 @@
 """Compares a server's log of a crawl with the rules that the job had to obey.
 
-Only certain violations are reported. Times in logs are whole seconds, so a gap may be a second longer than it looks,
-and the clocks of server and crawler may differ by another second. Requests are checked against the robots.txt that the
-job fetched last; requests made before that are not checked.
+Only certain violations are reported. Logs give times in whole seconds, so a gap may be a second longer than its logged
+times suggest, and the clocks of server and crawler may differ by another second. Requests are checked against the
+robots.txt that the job fetched last; requests made before that fetch are not checked against it.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ from crawler.url.urls.host_key import host_key
 from crawler.web.fetch.robots_answers import Robots, RobotsCache
 
 _CLOCK = 1.0  # seconds by which the times in a log may be off
-# The common and the combined log format, with or without the virtual host in front.
+# The common and the combined log format; the virtual host may come first.
 _LINE = re.compile(
     r'(?:(\S+) )?\S+ \S+ \S+ \[(\S+ [+-]\d{4})\] "[A-Z]+ (\S+)[^"]*" \d+ \S+(?: "(?:\\.|[^"\\])*" "(.*)")?'
 )
 
 
 class Request(NamedTuple):
-    """A request in a log. ``place`` is the log file and the line number."""
+    """A request in a log. ``place`` is its log file and line number."""
 
     at: float
     target: str
@@ -48,9 +48,9 @@ Logged = dict[str, list[Request]]  # by the host named in the log; empty if the 
 
 
 def read_logs(paths: Iterable[Path], agent: str, host: str) -> tuple[Logged, int]:
-    """Return the crawler's requests, and the number of lines in no known format. ``host`` is used for lines that name
-    no host. Lines without a user agent, as in the common format, count as the crawler's. Raises OSError, EOFError,
-    ValueError."""
+    """Return the crawler's requests, and the number of lines in no known format. A line that names no host counts as a
+    request to ``host``. A line without a user agent, as in the common format, counts as the crawler's. Raises OSError,
+    EOFError, ValueError."""
     token, found, unread = product_token(agent).lower(), Logged(), 0
     for path in paths:
         with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as lines:
@@ -65,15 +65,15 @@ def read_logs(paths: Iterable[Path], agent: str, host: str) -> tuple[Logged, int
 
 
 class _Rules(NamedTuple):
-    """The rules for one host. ``robots`` is None if robots.txt was ignored or never requested. ``held`` has the start,
-    end and reason of each hold."""
+    """The rules for one host. ``robots`` is None if the job ignored robots.txt or never requested it. ``held`` has the
+    start, end and reason of each hold."""
 
     politeness: PolitenessSettings
     robots: Robots | None
     held: list[tuple[float, float, str]]
 
     def gap(self, at: float) -> tuple[float, HoldReason]:
-        """Return the gap that was required at that time, and the rule that required it."""
+        """Return the gap between requests that was required at the time ``at``, and the rule that required it."""
         known = self.robots is not None and at > self.robots.asked_at + _CLOCK
         return gap(self.robots.crawl_delay if known and self.robots else None, self.politeness)
 
@@ -88,7 +88,7 @@ class _Rules(NamedTuple):
         time."""
         files = [each.at for each in requests if each.target.partition("?")[0] == "/robots.txt"]
         known = 0.0 if self.robots is None else min([*files, self.robots.asked_at])
-        late, planned = float("-inf"), 0.0  # largest delay behind a plan with one request per gap
+        late, planned = float("-inf"), 0.0  # largest delay so far behind a plan with one request per gap
         for each in requests:
             seconds, rule = self.gap(each.at)
             planned += seconds
@@ -126,7 +126,7 @@ def audit(jobs: Collection[Path], logged: Logged, now: float) -> Iterator[dict[s
 
 
 def _name(job: OpenJob, label: str, jobs: int) -> str | None:
-    """Return the job's host for a name in the log; None if the job does not know it."""
+    """Return the job's host for a name in the log; None if the job has no such host."""
     if not label:
         names = [key.decode("ascii") for key, _ in job.store.scan(Family.HOSTS, b"", None, 2)]
         return names[0] if len(names) == jobs == 1 else None
@@ -147,7 +147,7 @@ def _compared(directory: Path, asked: dict[str, list[Request]], rules: dict[str,
         robots, violations = rules[name].robots, list[dict[str, Any]]()
         for (at, target, place), rule, why in rules[name].broken(requests):
             if rule == "before_robots" and first.get(name, at) < at - _CLOCK:
-                continue  # the log starts after robots.txt was first fetched
+                continue  # the crawl started before the log, which may lack the first fetch of robots.txt
             own = sorted(known[name, target], key=lambda record, at=at: abs(record["time"] - at))  # type: ignore[misc]
             shown = {"rule": rule, "time": at, "target": target, "log": place, "why": why}
             violations.append({**shown, "record": own[0] if own else None})

@@ -1,8 +1,8 @@
 """Gathers a job's links that are broken or could not be checked, with all pages that contain them.
 
-The records are read twice: first for redirects and URLs with a problem, then for the links to these. Both go to a
-temporary SQLite database, which is removed automatically and moves to disk when it grows. Memory holds at most 16 MB of
-the database, and about 70 bytes for each URL with a problem.
+The records are read twice: first for redirects and for URLs with a problem, then for the links to these URLs. The
+results of both passes go to a temporary SQLite database, which moves to disk when it grows, and is removed at the end.
+Memory holds at most 16 MB of the database, and about 70 bytes for each URL with a problem.
 
 ``check_anchors`` finds links whose fragment does not exist in the linked page. It reads the stored bodies twice: first
 for links with a fragment, then for the ids and names of elements. Memory holds one page at a time, and only its tags
@@ -35,15 +35,15 @@ from crawler.web.fetch import is_html
 from crawler.web.links.encoding import as_utf8, sniff_encoding
 from crawler.web.links.scan_tags import all_tags, attributes_of_tag
 
-# Statuses sent to crawlers and to clients that have not logged in; a browser may get a different one.
+# Statuses with which a server may refuse crawlers, or clients that have not logged in, but not a browser.
 _REFUSALS = frozenset({401, 402, 403, 407, 429, 999})
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _TOO_LONG = "(links.max_url_length)"  # end of the error message of a valid redirect that was not followed
-_BUSY = "its host answered 429 or 503"  # start of the error message of a URL given up after too many such responses
+_BUSY = "its host answered 429 or 503"  # how the error message starts when a URL is given up for this reason
 _OF_ROBOTS = "robots.txt could not be fetched: "
 
 SEED, LISTED = "seed", "sitemap"  # kinds of links that the link graph does not have
-_HOPS = 50  # redirects in a row, far more than the crawl follows: longer chains are loops
+_HOPS = 50  # maximum redirects in a chain, far more than a crawl follows: a longer chain is a loop
 _TARGET = re.compile(rb'^\{"from":"[^"]*","to":"([^"]*)".*\n', re.MULTILINE)
 _WHY = re.compile(rb'"why":"(\w+)"\}$', re.MULTILINE)
 _SCHEMA = """
@@ -64,11 +64,11 @@ class Result(StrEnum):
     """The result of checking a URL."""
 
     BROKEN = "broken"
-    UNCHECKED = "unchecked"  # it may exist, but the crawler could not check
+    UNCHECKED = "unchecked"  # the URL may exist, but the crawler could not check it
 
 
 class Verdict(NamedTuple):
-    """The problem with a URL, and its reason."""
+    """The result of checking a URL with a problem, and the reason."""
 
     result: Result
     reason: str
@@ -96,7 +96,7 @@ def verdict_of(record: Record) -> Verdict | None:
         return Verdict(Result.BROKEN, f"{_phrase(status)}, without a target")
     if status < HTTPStatus.BAD_REQUEST:
         return None
-    # The user's own site should always answer. Other sites, such as those of embedded URLs, may refuse only crawlers.
+    # The user's own site should answer every request; other sites, such as those of embedded URLs, may refuse crawlers.
     refused = status in _REFUSALS or (status == HTTPStatus.SERVICE_UNAVAILABLE and record.get("embedded") is True)
     return Verdict(Result.UNCHECKED if refused else Result.BROKEN, _phrase(status))
 
@@ -180,14 +180,14 @@ class Findings:
         return int(self.database.execute(query, (result,)).fetchone()[0])
 
     def target(self, key: str) -> str:
-        """Return the key of a redirect's final target, or the same key if the URL does not redirect."""
+        """Return the key of a redirect's final target; if the URL does not redirect, return its own key."""
         row = self.database.execute("SELECT target FROM urls WHERE key = ?", (key,)).fetchone()
         return key if row is None or row[0] is None else self.key(row[0])
 
     def _add(self, record: Record) -> None:
         if record.get("visit") is None:
             self.checked += 1
-            self.pages += "digest" in record  # its links were read
+            self.pages += "digest" in record  # the page's links were read
         else:
             self.database.execute("DELETE FROM urls WHERE key = ?", (self.key(str(record["url"])),))
         self._set(record)
@@ -224,7 +224,7 @@ class Findings:
     def _add_links(self, page: str, edges: bytes, wanted: set[int]) -> None:
         self.left_out.update(why.decode("ascii") for why in _WHY.findall(edges))
         for found in _TARGET.finditer(edges):
-            # Most links lead elsewhere; decoding all of them would take minutes.
+            # Most links lead to other URLs than the wanted ones; decoding all of them would take minutes.
             key = self.key(found[1].decode("ascii"))
             if hash(key) in wanted:
                 edge = msgspec.json.decode(found[0], type=_Edge)
@@ -257,14 +257,14 @@ def _key(canonicaliser: Canonicaliser, url: str) -> str:
     return found.key if isinstance(found, Canonical) else url
 
 
-_TEXT_MOST = 200  # characters
-_DIRECTIVE = ":~:"  # starts a fragment directive, such as a text to search for
+_TEXT_MOST = 200  # maximum number of characters kept of the text after a link's tag
+_DIRECTIVE = ":~:"  # starts a fragment directive, such as words to search for
 _DROPPED = dict.fromkeys(map(ord, "\t\r\n"))  # browsers remove these anywhere in a URL
 _ROUTES = ("!", "/")  # a fragment with this prefix is for a script
 
 
 def check_anchors(directory: Path, findings: Findings) -> None:
-    """Add the job's links whose fragment does not exist. Raises the exceptions of ``final_records``."""
+    """Add to the findings the job's links whose fragment does not exist. Raises the exceptions of ``final_records``."""
     database, canonicaliser = findings.database, Canonicaliser()
     database.execute("CREATE TABLE fragments (target TEXT, fragment TEXT, page TEXT, text TEXT)")
     for record, html in _pages(directory):
@@ -283,7 +283,7 @@ def check_anchors(directory: Path, findings: Findings) -> None:
             database.execute("UPDATE fragments SET target = ? WHERE target = ?", (end, key))
     for record, html in _pages(directory):
         if verdict_of(record) is not None:
-            continue  # an error page does not have the fragments of the real page
+            continue  # an error page lacks the fragments that the real page may have
         target, names = str(record["url"]), None
         for fragment, origin, text in database.execute(
             "SELECT fragment, page, text FROM fragments WHERE target = ?", (findings.key(target),)
@@ -305,7 +305,7 @@ def _pages(directory: Path) -> Iterator[tuple[Record, bytes | bytearray]]:
 
 
 def _fragments(html: bytes | bytearray) -> tuple[str, dict[str, tuple[str, str]]]:
-    """Return the page's base URL, and its links with a fragment that must exist, each with the fragment and the text
+    """Return the page's base URL, and those of its links whose fragment must exist, each with the fragment and the text
     after the tag."""
     found: dict[str, tuple[str, str]] = {}
     base, at = "", 0

@@ -2,15 +2,15 @@
 
     backup/NUMBER   exists once the whole backup is stored; it lists the snapshots, and contains ``crawl.json``
 
-A backup is a snapshot of each partition, with the backup's number as its epoch (``job.bucket.layout``). If two
-partitions are copied at different times, a link sent from one to the other in between may be in neither snapshot, so no
-partition of a crawl may run during a backup.
+A backup is a snapshot of each partition, with the backup's number as its epoch (``job.bucket.layout``). Partitions are
+copied at different times, and a link sent from one to another in between may be in neither snapshot. So no partition of
+a crawl may run during a backup.
 
 A crawl in partitions whose data is in a bucket is restored to a directory, as a crawl on one machine. The partitions
-are restored one by one, and their workers may continue meanwhile. That does not matter for a copy that is only read.
-But a link leaves its sender's outbox as soon as its receiver has stored it in the bucket. If the receiver is restored
-before that and the sender after it, neither copy has the link. So the crawl can continue in the directory only if no
-log grows during the restoration.
+are restored one by one, and their workers may continue meanwhile. This does not matter if the copy is only read. But a
+link leaves its sender's outbox as soon as its receiver has stored the link in the bucket. If the receiver is restored
+before that moment and the sender after it, neither copy has the link. So the crawl can continue in the directory only
+if no log grows during the restoration.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ from crawler.job.job_lock import at_rest
 from crawler.job.recovery import encode_hash
 from crawler.job.snapshot import SNAPSHOT, remove_snapshot, remove_tree
 
-_AT_ONCE = 4  # partitions restored at the same time
+_AT_ONCE = 4  # maximum number of partitions restored at the same time
 
 
 class _Moment(Struct, frozen=True):
@@ -86,7 +86,7 @@ def restore_partitions(
     to_look: bool,
 ) -> list[Restored]:
     """Restore all partitions that have started. ``file`` has their common settings. With ``to_look``, the copy will
-    only be read, so partitions may change meanwhile; otherwise a change raises BucketError. Raises BucketError,
+    only be read, so partitions may change during the restoration; otherwise, a change raises BucketError. Also raises
     BucketDown, JobError, OSError."""
     disk, before = RealDisk(), None if to_look else _moment(objects, crawl, range(file.partitions))
     making = directory / RESTORING
@@ -95,7 +95,7 @@ def restore_partitions(
 
         def restored(number: int) -> Restored | None:
             if newest_snapshot(objects, number) is None:
-                return None  # it has not started
+                return None  # the partition has not started
             place = partition_directory(directory, number)
             return restore(objects, crawl.sealing, number, place, disk, wanted)
 
@@ -115,7 +115,7 @@ def restore_partitions(
 
 
 def _moment(objects: Objects, crawl: CrawlObject, partitions: Iterable[int]) -> _Moment:
-    """Return the current state. Raises BucketError, BucketDown."""
+    """Return the current state of these partitions. Raises BucketError, BucketDown."""
     standings = [standing(objects, number) for number in partitions]
     owners = [each.owner for each in standings if each.owner is not None]
     firsts = {owner.worker: owner.first for owner in sorted(owners, key=lambda owner: owner.first)}
@@ -157,7 +157,7 @@ class BackedUp(Struct):
 
 
 def bucket_at(text: str, *, reading: bool = False) -> Objects:
-    """Return the bucket at an address, or in the directory of that name; with ``reading``, the directory is not
+    """Return the bucket at an address, or in the directory with that path; with ``reading``, a missing directory is not
     created. Raises BucketError, BucketDown."""
     return open_objects(text if is_address(text) else f"file:{Path(text).absolute()}", reading=reading)
 
@@ -189,8 +189,8 @@ def back_up(directory: Path, to: str, take: Callable[[Path], None], now: float) 
 
 
 def _begin(objects: Objects, of: str, crawl: CrawlPartitions) -> Whole | None:
-    """Check that the bucket is for backups of this job or crawl, and remove the leftovers of an interrupted backup.
-    Returns the last backup."""
+    """Check that the bucket is for backups of this job or crawl, remove the leftovers of an interrupted backup, and
+    return the last complete backup."""
     found = read_crawl(objects)
     check_objects(objects)
     if found is None:
@@ -282,7 +282,7 @@ def restore_crawl(
     for number in last.partitions:
         job = partition_directory(directory, number)
         if holds_job(job):
-            continue  # restored by an interrupted restoration
+            continue  # already restored by a restoration that was interrupted
         made.append(restore(objects, sealing, number, job, disk, wanted))
     replace_file(disk, directory / CRAWL_FILE, last.crawl.encode("utf-8"))
     return made

@@ -74,7 +74,8 @@ class CrawlPartitions(Struct, frozen=True):
         return [partition.directory for partition in self.found]
 
     def canonicaliser(self) -> Canonicaliser:
-        """Return the canonicaliser of the last run, the same in all partitions. Raises JobError, SettingsError."""
+        """Return the canonicaliser of the last run, which is the same in all partitions. Raises JobError,
+        SettingsError."""
         return Canonicaliser(read_run(self.jobs[0]).settings.canonical.rules)
 
     def router(self, partition: Partition) -> Router:
@@ -83,7 +84,8 @@ class CrawlPartitions(Struct, frozen=True):
 
     def with_records(self, partition: Partition) -> list[Path]:
         """Return the job directories with records of the partition's URLs, latest first: records from before a split
-        are in the partitions it was split from. Raises the exceptions of ``open_job``, JournalError."""
+        are in the partitions from which this partition was split. Raises the exceptions of ``open_job``,
+        JournalError."""
         if self.is_job:
             return self.jobs
         with open_job(partition.directory) as job:
@@ -93,8 +95,8 @@ class CrawlPartitions(Struct, frozen=True):
         return [partition.directory, *others]
 
     def each(self, look: Callable[[Path], T]) -> Iterator[tuple[Partition, T]]:
-        """Yield each started partition with the result of ``look``. Raises DamagedPartitionError and the exceptions of
-        ``look``."""
+        """Yield each started partition with the result of calling ``look`` for it. Raises DamagedPartitionError and the
+        exceptions of ``look``."""
         for partition in self.found:
             with partition.named():
                 seen = look(partition.directory)
@@ -122,5 +124,5 @@ def holds_any(directory: Path) -> bool:
 
 
 def whole_job(directory: Path) -> Partition:
-    """Return a job as a crawl's only partition."""
+    """Return a single job in the form of a partition."""
     return Partition(0, directory, of_crawl=False)

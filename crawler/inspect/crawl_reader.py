@@ -67,7 +67,7 @@ def _host_rows(partition: Partition, wants: Callable[[str, bytes], bool]) -> Ite
 
 
 def waiting_messages(directory: Path) -> int:
-    """Return how many messages in a partition wait until other partitions have made them durable. Raises the
+    """Return how many messages from a partition wait until other partitions have made them durable. Raises the
     exceptions of ``open_job``."""
     with open_job(directory) as job:
         return sum(len(page) for page in job.store.pages(Family.OUTBOX))

@@ -1,5 +1,5 @@
-"""Everything a job knows about one URL, as values: its canonical form, whether it is in scope and was seen, its place
-in the queue, when it may be fetched, why it waits, and its outcome."""
+"""Everything a job knows about one URL, as values: its canonical form, whether it is in scope, whether it was seen, its
+place in the queue, when it may be fetched, why it waits, and its outcome."""
 
 from __future__ import annotations
 
@@ -51,21 +51,21 @@ from crawler.url.urls.host_key import host_key
 from crawler.url.urls.whatwg import Rejected
 from crawler.web.fetch.robots_answers import RobotsCache
 
-QUEUE_SEARCHED = 1_000_000  # entries of a host's queue that are searched for a URL
-_AS_HELD = 0.002  # seconds; a retry due at most this long after its host's hold ends is said to wait for the host
+QUEUE_SEARCHED = 1_000_000  # maximum number of entries of a host's queue that are searched for a URL
+_AS_HELD = 0.002  # seconds; a retry due no later than this after its host's hold ends counts as waiting for it
 _DAY = 86_400.0
-_PAUSE = 1_024  # entries between two points where the search may be abandoned
+_PAUSE = 1_024  # number of entries after which the search checks again whether to stop
 
 
 class Step(Struct, frozen=True):
-    """The URL after one step of canonicalisation."""
+    """A step of canonicalisation, and the URL after it."""
 
     name: str
     value: str
 
 
 class ScopeAnswer(Struct, frozen=True):
-    """The scope's answer for a link to the URL. ``outside`` is the first rule against it, None if it is in scope."""
+    """Whether a link to the URL is in scope. ``outside`` is the first rule that excludes it; None if it is in scope."""
 
     mode: str
     outside: Outside | None
@@ -81,11 +81,11 @@ class SliceAnswer(Struct, frozen=True):
 
 
 class SeenAnswer(Struct, frozen=True):
-    """The answer of the seen-set.
+    """What the seen-set reports for a URL.
 
-    ``exact`` is True if it has no false positives. Otherwise ``fpp_estimated`` is the probability of a positive answer
-    for a key that was never added. ``slices`` are the slices with a positive answer, out of ``of`` in total.
-    ``forgeable`` is True if a page may have caused a positive answer for a URL that was never added."""
+    ``exact`` is True if the report cannot be a false positive. Otherwise, ``fpp_estimated`` is the probability of a
+    positive answer for a key that was never added. ``slices`` are the slices with a positive answer, out of ``of`` in
+    total. ``forgeable`` is True if a page may have caused a positive answer for a URL that was never added."""
 
     known: bool
     kind: str
@@ -97,7 +97,7 @@ class SeenAnswer(Struct, frozen=True):
 
 
 class LedgerAnswer(Worded):
-    """The answer of the ledger of doubted URLs."""
+    """What the ledger of doubted URLs reports for a URL."""
 
     ADMITTED = "admitted", "admitted: its digest is stored"
     DOUBTED = "doubted", "in doubt: the seen-set reports it as seen; it is admitted if its digest is not stored"
@@ -117,7 +117,7 @@ class RobotsState(Worded):
 class RobotsAnswer(Struct, frozen=True):
     """``reason`` is why the URL is disallowed or the stored record is damaged. ``last_answer`` is set if the last
     response had no rules; the rules are then those of the copy fetched at ``copy_of`` (seconds since 1970). ``cut``
-    lists the parts of the file left out. ``until`` is when the file expires, in seconds since 1970; once it has
+    lists the parts of the file left out. ``until`` is when the file expires, in seconds since 1970; once the file has
     ``expired``, it is fetched again before the next page. ``fetching_since`` is when the current fetch started."""
 
     state: RobotsState
@@ -164,9 +164,9 @@ class NextTry(Struct, frozen=True):
 
 
 class Place(Struct, frozen=True):
-    """The place of a URL in its host's queue. ``number`` counts from 1; it is None for a URL in flight, which was
-    handed out at ``in_flight_since``. ``crashes`` counts how often the crawler crashed while reading the page; a URL
-    with crashes is fetched last of its host. ``priority_rule`` is a sentence about the rule that now determines the
+    """The place of a URL in its host's queue. ``number`` counts from 1; it is None for a URL in flight, which the queue
+    handed out at ``in_flight_since``. ``crashes`` counts how often the crawler crashed while reading the page; such a
+    URL is fetched after all others of its host. ``priority_rule`` is a sentence about the rule that now determines the
     URL's priority class."""
 
     number: int | None
@@ -184,10 +184,10 @@ class Place(Struct, frozen=True):
 
 
 class RevisitSchedule(Struct, frozen=True):
-    """The visits of a page that is revisited. ``due`` is in seconds since 1970; it is None if the page is queued, and
-    (with no ``visits``) if no visit is scheduled because the page is unfinished or gone. ``rate`` is the estimated
-    number of changes per day, None if there is no estimate. If the site reported a change and the visit was therefore
-    moved forward, ``moved_for`` is the time of the change."""
+    """The visits of a page that is revisited. ``due`` is in seconds since 1970; it is None if the page is queued. It is
+    also None, and there are no ``visits``, if no visit is scheduled because the page is unfinished or gone. ``rate`` is
+    the estimated number of changes per day, None if there is no estimate. If the visit was moved forward because the
+    site reported a change, ``moved_for`` is the time of that change."""
 
     visits: int
     changes: int
@@ -198,7 +198,8 @@ class RevisitSchedule(Struct, frozen=True):
 
 
 class Ownership(Struct, frozen=True):
-    """The partition of a crawl that owns a URL: ``number`` of ``of``. ``begun`` is True once it has received a URL."""
+    """The partition of a crawl that owns a URL: ``number`` of ``of``. ``begun`` is True once the partition has received
+    a URL."""
 
     number: int
     of: int
@@ -208,13 +209,14 @@ class Ownership(Struct, frozen=True):
 class Explanation(Struct):
     """Everything known about the URL ``url`` at ``at`` (seconds since 1970). A field that does not apply is None.
 
-    ``rejected`` is why the text is not a URL to crawl, ``refused`` the rule of the crawler that forbids requesting it.
-    ``older_sets`` are the sets of ``crawl.known`` that contain the URL, so links to it are not admitted;
-    ``older_sets_fault`` is why they cannot be read. ``host_row`` is the row of the table of hosts, None if no URL of
-    the host was admitted. ``queue_searched`` is the number of entries searched if the queue has more and the URL was
-    not found. ``record`` is the URL's last record in the output. ``damage`` is the error for the first unreadable part;
-    fields filled after that are missing. ``paused`` is why the running crawl hands out no URLs. ``proxies`` are the
-    proxies failing now. ``settings`` apply to the host and the URL. ``partition`` is None for a job."""
+    ``rejected`` is why the text is not a URL to crawl; ``refused`` is the crawler's rule that forbids requesting the
+    URL. ``older_sets`` are the sets of ``crawl.known`` that contain the URL; if there are any, links to it are not
+    admitted. ``older_sets_fault`` is why these sets cannot be read. ``host_row`` is the row of the table of hosts, None
+    if no URL of the host was admitted. If the URL was not found and only part of the queue was searched,
+    ``queue_searched`` is the number of entries searched. ``record`` is the URL's last record in the output. ``damage``
+    is the error for the first unreadable part; fields filled after that are missing. ``paused`` is why the running
+    crawl hands out no URLs. ``proxies`` are the proxies failing now. ``settings`` apply to the host and the URL.
+    ``partition`` is None for a job."""
 
     url: str
     at: float
@@ -264,7 +266,7 @@ class Known(Struct, frozen=True):
     """The sources of an explanation. ``seen`` returns the seen-set's answer for a URL; ``host`` returns the host's
     state if the crawl runs in this process, otherwise None. ``hash`` makes the digests of the ledger. ``crawl`` is the
     state of a running crawl. ``older_sets`` returns the older seen-sets that contain a URL. ``check`` is called from
-    time to time, and may raise to abandon a long search."""
+    time to time; it may raise an exception to stop a long search."""
 
     directory: Path
     settings: Settings
@@ -278,8 +280,8 @@ class Known(Struct, frozen=True):
 
 
 def explain_url(directory: Path, text: str, now: float | None = None) -> Explanation:
-    """Explain a URL for the job in a directory, as of ``now``, or of the job's own clock. Raises the errors of
-    ``open_job``."""
+    """Explain a URL for the job in a directory, as of ``now`` or, if that is None, the time on the job's own clock.
+    Raises the exceptions of ``open_job``."""
     fetcher = read_identity(directory).fetcher
     if fetcher is not None:
         raise JobError(f"{directory} is the job of {fetcher}, which schedules its requests itself")
@@ -288,7 +290,7 @@ def explain_url(directory: Path, text: str, now: float | None = None) -> Explana
         job, older, fault = opened.enter_context(open_job(directory)), None, None
         try:
             older = opened.enter_context(open_known(job.settings.crawl.known, directory))
-        except JobError as error:  # they may have been moved: explain the rest
+        except JobError as error:  # the sets may have been moved: explain the rest
             fault = str(error)
         known = Known(
             directory,
@@ -312,11 +314,12 @@ def owner_of(crawl: CrawlPartitions, text: str) -> int | None:
 
 
 def explain_in(directory: Path, text: str) -> Explanation:
-    """Return everything a job or crawl knows about a URL; for a crawl, from the partition that owns it. For the
-    directory of a single partition, the explanation also names the owner. Raises the exceptions of ``open_job``.
+    """Return everything a job or crawl knows about a URL; for a crawl, from the partition that owns it. If the
+    directory is that of a single partition, the explanation also names the owner. Raises the exceptions of
+    ``open_job``.
 
-    If the owner has not started, none of its URLs has been found: any other partition has the same settings and gives
-    the same explanation."""
+    If the owner has not started, none of its URLs has been found. The explanation then comes from another partition,
+    which has the same settings."""
     around = crawl_around(directory)
     crawl = crawl_partitions(around or directory)
     number = None if crawl.is_job else owner_of(crawl, text)
@@ -446,7 +449,7 @@ def _schedule(known: Known, url: Canonical) -> RevisitSchedule | None:
         return RevisitSchedule(0, 0, 0.0, None) if enabled else None
     page = unpack_page(stored)
     if page.interval == ONCE and not enabled:
-        return None  # one more visit was requested; the page has no schedule
+        return None  # a single further visit was requested; the page has no schedule
     rate = None if page.rate is None else page.rate.mean * _DAY
     moved_for = page.stated if page.marks & HASTENED else None
     return RevisitSchedule(page.visits, page.changes, page.interval, page.due, rate, moved_for)
@@ -479,8 +482,8 @@ def _robots(known: Known, url: Canonical, host: HostSnapshot, now: float) -> Rob
 
 
 def _find_place(known: Known, url: Canonical, host: HostSnapshot, now: float) -> tuple[Place | None, int | None]:
-    """Return the URL's place in its host's queue, None if not found there. If the search stopped before the end of the
-    queue, also return the number of entries searched."""
+    """Return the URL's place in its host's queue; None if it was not found there. If the search stopped before the end
+    of the queue, also return the number of entries searched."""
     ahead = 0
     for number, (slot, entry) in enumerate(queue(known.store, host.row.host)):
         if number >= QUEUE_SEARCHED:
@@ -533,7 +536,7 @@ def _next_try(slot: bytes, host: HostSnapshot, now: float, known: Known) -> Next
         flying = [since for href, since in crawl.in_flight.items() if queue_of(href) == row.host]
         if flying or crawl.slots is None or not crawl.slots.rate_waiting:
             return NextTry(Wait.HOST_BUSY, reason=row.reason, since=min(flying, default=None))
-        return NextTry(Wait.RATE)  # its host has been handed out
+        return NextTry(Wait.RATE)  # the queue has handed out the host
     if host.in_line:
         return NextTry(Wait.HOST_GROUP, reason=row.reason)
     if again > max(now, held_until + _AS_HELD):

@@ -29,7 +29,7 @@ def host_settings(sites: Sites, name: str) -> list[SettingInForce]:
 
 
 def url_settings(sites: Sites, name: str, href: str) -> list[SettingInForce]:
-    """Return the settings of a URL's host, and those that a ``[[site]]`` sets for the URL."""
+    """Return the settings of a URL's host, and those that a ``[[site]]`` sets for this URL in particular."""
     return [*_of_host(sites, name), *_of_url(sites, href)]
 
 

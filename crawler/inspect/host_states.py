@@ -1,8 +1,8 @@
 """Counts the hosts of a job by state: ready, waiting, snoozed, ..., and finds the slowest one.
 
 A state depends on the time, and most hosts are only on disk, so states cannot be counted as they change. The crawl
-reads all hosts repeatedly, a few at a time: a few thousand hosts about once a second, a million about once a minute.
-Either way, this takes a bounded share of the event loop's time.
+therefore reads all hosts again and again, a few at a time: a few thousand hosts about once a second, a million about
+once a minute. In both cases, counting takes a bounded share of the event loop's time.
 """
 
 from __future__ import annotations
@@ -28,12 +28,13 @@ SLICE = 128  # hosts per slice
 SETTLED_MOST = 20_000  # maximum number of hosts counted in one go when the crawl has ended
 
 
-# States of hosts whose URLs take no time: they are finished without a request, or wait for the user.
+# States in which a host's URLs take no time: they are finished without a request, or wait for the user.
 UNTIMED = (HostState.BLOCKED, HostState.RETIRED, HostState.PAUSED, HostState.IDLE)
 
 
 class HostCount(Struct):
-    """The hosts counted so far: by state, by the time that their queues take, and by signs that they need a browser."""
+    """The hosts counted so far: their number by state, the times that their queues take, and signs that they need a
+    browser."""
 
     counts: dict[str, int]
     times: HostTimes

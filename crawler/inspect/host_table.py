@@ -27,7 +27,7 @@ _COLUMNS = tuple(HostRow.__struct_fields__)
 def table_row(host: HostRow) -> Row:
     """Return a host as a row of the table. URLs in flight do not count as pending."""
     values = {name: getattr(host, name) for name in _COLUMNS}
-    # In another process, the two counts are of different times: a URL just finished may still be listed as in flight.
+    # Another process reads the two counts at different times: a URL just finished may still be listed as in flight.
     values["pending"] = max(0, values["pending"] - host.in_flight)
     return values | {"share": share(host.fetched, host.failed, values["pending"] + host.in_flight)}
 
@@ -73,13 +73,13 @@ def chosen_hosts(
     beside: HostsNow,
     wants: Callable[[str, bytes], bool] = lambda name, value: True,
 ) -> Iterator[Chosen]:
-    """Yield the busy hosts, and the other hosts that ``wants`` accepts by name and record: making a row costs twenty
-    times as much as checking a record. ``beside`` has the current state that is not in the records."""
+    """Yield the busy hosts, and the other hosts that ``wants`` accepts by name and record: making a row takes twenty
+    times as long as checking a record. ``beside`` has the current state that is not in the records."""
     rows = list(stored)
     holds = beside.holds(rows, sites.politeness) if sites.settings.politeness.host_key == "host" else {}
     for key, value in rows:
         name = host_name(key)
-        # Holds from other hosts of the key are not in the record.
+        # Holds from other hosts with the same key are not in the record.
         if beside.is_busy(name) or name in holds or wants(name, value):
             yield Chosen(name, value, holds.get(name, NO_HOLD))
 
@@ -88,7 +88,7 @@ def host_rows(
     chosen: Iterable[Chosen], sites: Sites, now: float, beside: HostsNow, working: Mapping[str, HostRow]
 ) -> Iterator[Row]:
     """Yield a row for each host at ``now`` (seconds since 1970). ``working`` has the rows of hosts whose state is in
-    the memory of the running crawl; they are made by its event loop, as no other thread may read that state."""
+    the memory of the running crawl; its event loop makes these rows, as no other thread may read that state."""
     for name, value, held in chosen:
         row = working.get(name)
         if row is None:
@@ -110,8 +110,8 @@ def all_host_rows(
 
 
 class Selection:
-    """The requested rows; at most ``offset + limit`` are held at a time. ``told`` returns the sort value of a host from
-    its name and stored record, or UNTOLD."""
+    """Selects the requested rows; holds at most ``offset + limit`` rows at a time. ``told`` returns the sort value of a
+    host from its name and stored record, or UNTOLD."""
 
     def __init__(self, asked: HostsAsked, told: Callable[[str, bytes], Any] = lambda name, value: UNTOLD) -> None:
         self.total = 0  # number of rows that match q
@@ -135,7 +135,7 @@ class Selection:
         if self._is_before(value, told[0][2]):
             heapq.heapreplace(told, (self._order(value), told[0][1], value))
             return True
-        self.total += 1  # of equal rows the first is kept
+        self.total += 1  # of equal rows, the one added first is kept
         return False
 
     def _is_before(self, value: Any, last: Any) -> bool:
@@ -160,8 +160,8 @@ class Selection:
 
 
 def merged(tables: Iterable[tuple[dict[str, int], Table]], asked: HostsAsked) -> Table:
-    """Return the table of a crawl from its partitions' tables for ``asked.of_partition()``, each row with its
-    partition as in JSON. Equal hosts are ordered by name, as in a job."""
+    """Return the table of a crawl, made from its partitions' tables for ``asked.of_partition()``. Each row names its
+    partition, as in JSON. Hosts with equal sort values are ordered by name, as in a job."""
     total, rows = 0, list[Row]()
     for partition, table in tables:
         total += table.total
@@ -176,8 +176,8 @@ _AT_WORK = (HostState.LEASED, HostState.ROBOTS)
 
 def _value(sort: str) -> Callable[[Row], Any]:
     """Return the function that gives the value to compare for ``sort``. While a host is held after errors, none of its
-    URLs fail for a long time; if its robots.txt cannot be fetched, they never do. So errors decide between equal
-    numbers of failures."""
+    URLs fail for a long time; if its robots.txt cannot be fetched, they never do. So hosts with equal numbers of
+    failures are ordered by errors."""
     if sort == "work":
         return lambda row: (row["state"] in _AT_WORK, row["pending"] + row["in_flight"])
     if sort == "failed":
@@ -188,7 +188,8 @@ def _value(sort: str) -> Callable[[Row], Any]:
 
 
 def _order(descending: bool) -> Callable[[Any], Any]:
-    """Return a sort key that puts the greatest first. Rows without a value come last in both directions."""
+    """Return a function that makes a sort key of a value. Rows with the greatest key come first; rows without a value
+    come last, whether the order is descending or ascending."""
 
     def compare(one: Any, other: Any) -> int:
         if one is None or other is None:

@@ -1,4 +1,4 @@
-"""The current state of a job's hosts, beyond their records, for a reader in another process."""
+"""The current state of a job's hosts that is not in their records, for a reader in another process."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class HostsNow(Struct, frozen=True):
         return self.holds(rows, lambda _: settings).get(name, NO_HOLD)
 
     def snapshot(self, name: str, sites: Sites, now: float) -> HostSnapshot | None:
-        """Return the state of one host; None if no URL of it was admitted. Raises HostRecordError."""
+        """Return the state of one host; None if none of its URLs has been admitted. Raises HostRecordError."""
         stored = self.store.get(Family.HOSTS, name.encode("ascii")) if name.isascii() else None
         if stored is None:
             return None
@@ -87,7 +87,7 @@ class HostsNow(Struct, frozen=True):
 
 
 def hosts_now(live: Live | None, store: Reader) -> HostsNow:
-    """Return the state of the hosts as reported by the running crawl, if there is one."""
+    """Return the state of the hosts that the running crawl reports; an empty state if no crawl is running."""
     if live is None:
         return HostsNow(store)
     slots = slot_figures(live)

@@ -50,8 +50,8 @@ from crawler.seen.exact.ledger import LEDGER_COUNTS, LedgerCounts
 
 
 class OpenJob(Struct, frozen=True):
-    """A job opened for reading. ``settings`` are those of the last run. If these cannot be read, they are the defaults,
-    and ``settings_fault`` is the reason."""
+    """A job opened for reading. ``settings`` are those of the last run. If those cannot be read, ``settings`` are the
+    defaults, and ``settings_fault`` is the reason."""
 
     directory: Path
     settings: Settings
@@ -87,8 +87,8 @@ class OpenJob(Struct, frozen=True):
 
 @contextlib.contextmanager
 def open_job(directory: Path, *, as_run: bool = False) -> Iterator[OpenJob]:
-    """Open a job for reading. With ``as_run``, the store is opened as a run opens it, if that is possible. Otherwise,
-    everything readable is read. Raises JobError, OSError, JournalError."""
+    """Open a job for reading. With ``as_run``, the store is opened as a run opens it, if that is possible. Without it,
+    or if that fails, everything readable is read. Raises JobError, OSError, JournalError."""
     identity = read_identity(directory)
     run = read_run(directory)
     settings = run.settings
@@ -188,7 +188,7 @@ def hosts(store: Reader) -> Iterator[Host]:
 
 
 def queue(store: Reader, host: str) -> Iterator[tuple[bytes, Entry]]:
-    """Yield (slot, entry) of one host in queue order, including URLs in flight."""
+    """Yield the slot and entry of each URL of one host, in queue order, including URLs in flight."""
     for key, value in store.rows(Family.PENDING, pending_key(host, RETRY_START), pending_key(host, FRESH_END)):
         yield split_pending_key(key)[1], decode_entry(value)
 

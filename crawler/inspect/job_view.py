@@ -96,7 +96,7 @@ class JobView:
         printed by ``crawler tail --since``.
 
         Yields nothing while it is not yet known which records are final, because the crawl has just started. Raises
-        ValueError for a cursor that does not belong to the job, OSError, JobError."""
+        OSError, JobError, and ValueError for a cursor that does not belong to the job."""
         tail = tail_of(self.directory)
         if tail.resume(since):
             for line in tail.changes():

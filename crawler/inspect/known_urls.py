@@ -1,7 +1,8 @@
 """Older seen-sets that a crawl checks (``crawl.known``): files of ``crawler filter`` or ``crawler dedup``, and jobs.
 
-Each is read without changing it, with its own hash, secret and canonicalisation rules. A job contains all URLs that it
-has admitted so far, fetched or not. If it keeps digests on disk (``exact``, or a ledger), these decide.
+Each set is only read, with its own hash, secret and canonicalisation rules. A job contains all URLs that it has
+admitted so far, fetched or not. If the job keeps digests on disk (``exact``, or a ledger), they decide whether it
+contains a URL.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ class _Keys(Protocol):
 
 
 class _Confirmed:
-    """A seen-set with a ledger: the digests on disk confirm or refute its answers."""
+    """A seen-set with a ledger: the digests on disk confirm or refute what the seen-set reports."""
 
     def __init__(self, seen: SeenSet, store: Reader) -> None:
         self._seen = seen
@@ -56,7 +57,7 @@ class KnownUrls:
         """Return for each URL whether one of the sets contains it. Raises OSError."""
         known = [False] * len(urls)
         for seen, canonicaliser in self._sets.values():
-            # The set's rules may give another key than this crawl's rules.
+            # The older set's rules may give a URL another key than this crawl's rules do.
             keys = canonicaliser.keys([url.href for url in urls])
             asked = {place: key for place, key in enumerate(keys) if isinstance(key, str) and not known[place]}
             for place, found in zip(asked, seen.contains_many(asked.values()), strict=True):
@@ -112,5 +113,5 @@ def _of_file(path: Path) -> tuple[_Keys, Canonicaliser]:
             raise JobError(f"crawl.known: {path} was made from raw lines, not from URLs: build one without --raw")
         rules = keys.get("rules")
     if not isinstance(rules, list):
-        raise JobError(f"crawl.known: {path}: its keys were made by an unknown method")
+        raise JobError(f"crawl.known: {path} does not state how its keys were made: build it again")
     return load_seen(parts.state, parts.segments), Canonicaliser(rules)

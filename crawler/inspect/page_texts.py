@@ -27,9 +27,9 @@ _TITLE = 200  # characters shown of a title
 
 
 def search_texts(directory: Path, query: str, most: int) -> tuple[int, list[Record]]:
-    """Return the number of pages that contain all words of the query, in any case, and the ``most`` best of them, each
-    with the text around the first word as ``snippet``. Raises UserFault for a query without words, and the errors of
-    reading a job."""
+    """Return the number of pages that contain all words of the query, ignoring case, and the best of them (at most
+    ``most``), each with the text around the first word as ``snippet``. Raises UserFault for a query without words, and
+    the errors of reading a job."""
     words = query.lower().split()
     if not words:
         raise UserFault("the query has no words")
@@ -55,8 +55,8 @@ def _hit(row: Record, words: Sequence[str]) -> tuple[int, Record]:
 
 
 def row_of_page(directory: Path, word: str) -> Record:
-    """Return the row with the text of a page as its last visit found it. Raises UserFault with the reason if there is
-    none, and the errors of reading a job."""
+    """Return the row with the text that the last visit to a page found. Raises UserFault, with the reason, if the page
+    has no text; also raises the errors of reading a job."""
     crawl = crawl_partitions(directory)
     url = crawl.canonicaliser().canonicalise(completed(word) or word)
     if isinstance(url, Rejected):

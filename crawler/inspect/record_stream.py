@@ -2,12 +2,12 @@
 
 A killed crawl may leave records in ``pages.jsonl`` that are not in its journal. They are cut off when the crawl
 resumes, and their URLs are fetched again. Readers of the stream must not see them, so a record is shown only once it is
-final. Every second, a running crawl publishes the offset up to which records are final: the end at the last fsync of
-output and journal (in ``live.json``). If no crawl is running, the journal has this offset.
+final. Every second, a running crawl writes to ``live.json`` the offset up to which records are final: the end of the
+output when output and journal were last synced to disk. If no crawl is running, the journal has this offset.
 
 The streams of a crawl's partitions are merged by time (``CrawlTail``). Each partition yields its records in the order
-in which they finished. Records that are final at the same read are sorted by time; those that become final later come
-later, whatever their time.
+in which they finished. Records found final in the same read are sorted by time; records that become final later come
+after these, whatever their time.
 
 A cursor of a crawl holds the position in each partition: ``2-``, then, in base64url, 16 bytes for each partition whose
 records were read, ordered by number: the number (2 bytes), the offset after the last record (6) and the mark of that
@@ -50,12 +50,12 @@ _POLL = 0.1  # seconds between two checks
 
 
 class ReplacedError(JobError):
-    """The file of records was replaced or truncated since it was last read."""
+    """The file of records has been replaced or truncated since it was last read."""
 
 
 class Tail:
-    """The records of the job in ``directory``, from offset ``at`` on, with one of these ``outcomes``, or all if none is
-    given. Raises JobError if there is no job, and the exceptions of ``open_job``."""
+    """The records of the job in ``directory``, from offset ``at`` on: those with one of these ``outcomes``, or all
+    records if no outcome is given. Raises JobError if there is no job, and the exceptions of ``open_job``."""
 
     def __init__(
         self,
@@ -64,8 +64,8 @@ class Tail:
         at: int = 0,
         end: Callable[[], int | None] | None = None,
     ) -> None:
-        """``end`` returns the offset up to which records are final, None if not known yet; by default, it is read from
-        the job."""
+        """``end`` returns the offset up to which records are final, or None if it is not known yet; by default, this
+        offset is read from the job."""
         if end is None:
             read_identity(directory)
         self._end = end
@@ -80,7 +80,7 @@ class Tail:
 
     @property
     def at(self) -> int:
-        """The offset up to which records were read."""
+        """The offset up to which records have been read."""
         return self._at
 
     def knows_end(self) -> bool:
@@ -104,8 +104,8 @@ class Tail:
         return found[::-1]
 
     def resume(self, since: str) -> bool:
-        """Continue after a cursor. Returns False if it is not known yet which records are final. Raises CursorError if
-        the cursor does not belong to the job."""
+        """Continue after a cursor. Returns False, and does nothing, if it is not known yet which records are final.
+        Raises CursorError if the cursor does not belong to the job."""
         cursor, end = Cursor.parse(since), self.end()
         if end is None:
             return False
@@ -114,12 +114,12 @@ class Tail:
         return True
 
     def more(self) -> Iterator[bytes]:
-        """Yield the records that became final since the last call, in order."""
+        """Yield, in order, the records that have become final since the last call."""
         for _, line in self.placed():
             yield line
 
     def changes(self) -> Iterator[bytes]:
-        """Yield the same records, each with its change and the cursor after it."""
+        """Yield the same records as ``more``, each with its change and the cursor after it."""
         for offset, line in self.placed():
             yield with_change(line, decoded(offset, line, PAGES), offset + len(line))
 
@@ -151,7 +151,7 @@ class Tail:
         if lock_holder(self._directory) is not None:
             self._idle_end = None
             return None
-        # This also finds the records of a run that started and ended since the last call.
+        # This also finds the records of a run that has started and ended since the last call.
         looks = self._looks()
         if self._idle_end is None or self._idle_end[0] != looks:
             with open_job(self._directory) as job:
@@ -169,13 +169,13 @@ class Tail:
         file = (now.st_dev, now.st_ino)
         if (self._file is not None and self._file != file) or self._at > end:
             raise ReplacedError(
-                f"{self._path} was replaced, or truncated before a record already shown (by a repair?): start again"
+                f"{self._path} has been replaced or shortened since it was last read (by a repair?): start again"
             )
         self._file = file
 
     def _checked(self, offset: int, line: bytes) -> tuple[int, bytes]:
-        """Return the arguments, or raise JournalError for a line that cannot be a record, such as the zeros of a hole.
-        Decoding each line would take much longer."""
+        """Return the arguments unchanged, or raise JournalError if the line cannot be a record, for example if it has
+        the zeros of a hole in the file. Decoding each line would take much longer."""
         if line.startswith(b"{") and line.endswith(b"}\n") and b"\0" not in line:
             return offset, line
         raise JournalError(
@@ -185,7 +185,7 @@ class Tail:
     def _is_wanted(self, offset: int, line: bytes) -> bool:
         if not self._outcomes:
             return True
-        # A URL may contain these bytes too.
+        # These bytes may also be part of a URL, so the outcome is checked below.
         if not any(words in line for words in self._wanted):
             return False
         return decoded(offset, line, PAGES).get("outcome") in self._outcomes
@@ -194,7 +194,7 @@ class Tail:
 def journalled_end(store: Reader) -> int:
     """Return the end of the last record in the journal. Raises JournalError."""
     last = None
-    for _, value in store.rows(Family.DONE):  # only those since the oldest generation
+    for _, value in store.rows(Family.DONE):  # the journal has only the events since the oldest generation
         last = value
     return (stored_end(store) or 0) if last is None else decode_done(last).positions[0].end
 
@@ -237,7 +237,7 @@ def once_known(directory: Path, look: Callable[[], T | None]) -> T:
     return found
 
 
-_TIME = re.compile(rb',"fetched_at":"([^"]*)"')  # text from pages cannot match: its quotation marks are escaped
+_TIME = re.compile(rb',"fetched_at":"([^"]*)"')  # text from pages cannot match, because its quotation marks are escaped
 _PLACE = struct.Struct(">H6s8s")
 _VERSION = "2-"
 
@@ -257,8 +257,9 @@ class _Found(NamedTuple):
 
 
 class CrawlTail:
-    """The records of the crawl in ``directory`` with one of these ``outcomes``, or all if none is given. Partitions
-    that start or arrive later are included, those that moved to another directory are not. Raises JobError, OSError."""
+    """The records of the crawl in ``directory``: those with one of these ``outcomes``, or all records if no outcome is
+    given. Partitions that start or arrive later are included; those that move to another directory are left out. Raises
+    JobError, OSError."""
 
     def __init__(self, directory: Path, outcomes: Collection[str] = ()) -> None:
         self._directory = directory
@@ -269,7 +270,7 @@ class CrawlTail:
         self._look()
 
     def last(self, count: int) -> list[bytes] | None:
-        """Like `Tail.last`; None until it is known for all partitions which records are final."""
+        """Like `Tail.last`; returns None until it is known for all partitions which records are final."""
         self._look()
         found = list[_Found]()
         for number, tail in self._tails.items():
@@ -301,7 +302,7 @@ class CrawlTail:
             yield found.line
 
     def changes(self) -> Iterator[bytes]:
-        """Yield the same records, each with its change and the cursor after it."""
+        """Yield the same records as ``more``, each with its change and the cursor after it."""
         for found in self._more():
             self._read[found.number] = Cursor.after(found.line, found.offset + len(found.line))
             record = decoded(found.offset, found.line, f"{PARTITIONS}/{found.number:02}/{PAGES}")
@@ -322,14 +323,14 @@ class CrawlTail:
                 self._away.pop(number, None)
 
     def _place(self, number: int) -> int:
-        """Return the position in a partition that is new here or has returned."""
+        """Return the position at which to read a partition that is new in this directory or has returned to it."""
         read = self._read.get(number)
         return self._away.get(number, 0) if read is None else read.end
 
 
 def _records(number: int, tail: Tail) -> Iterator[_Found]:
-    """Yield the new records of a partition. A time before the latest so far is raised to that, so that merging keeps
-    the order."""
+    """Yield the new records of a partition. A time earlier than the latest so far is replaced by the latest, so that
+    merging keeps the order."""
     latest = b""
     for offset, line in tail.placed():
         latest = max(latest, _time(line))

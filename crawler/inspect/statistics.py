@@ -24,8 +24,9 @@ from crawler.seen.filters.watched_keys import wilson
 
 class JobFigures(Struct, frozen=True):
     """The stored state of a job. ``manifest`` is that of the newest generation, None if there is none. ``ledger`` is
-    None for a job without one. ``generations`` counts those on disk. ``disk_free`` is in bytes. ``outputs`` maps names
-    of outputs to their sizes. ``endless``: pages are revisited forever, so the crawl does not end."""
+    None for a job without a ledger. ``generations`` is the number of generations on disk. ``disk_free`` is in bytes.
+    ``outputs`` maps names of outputs to their sizes. ``endless``: pages are revisited forever, so the crawl does not
+    end."""
 
     counters: Counters
     seen: SeenStatistics
@@ -38,10 +39,10 @@ class JobFigures(Struct, frozen=True):
 
 
 class HostFigures(Struct, frozen=True):
-    """The number of hosts with pending URLs, and of hosts in each state; None if unknown. ``slowest`` is the host that
-    takes longest for its queue; None if unknown or all queues are empty. ``growing`` is a host whose queue grows as
-    fast as it is read. ``without_page`` counts the hosts that returned no page, by cause; ``scripted`` are those that
-    probably need a browser."""
+    """The number of hosts with pending URLs, and the number of hosts in each state; None if unknown. ``slowest`` is the
+    host whose queue will take longest; None if unknown or if all queues are empty. ``growing`` is a host whose queue
+    grows as fast as it is read. ``without_page`` counts the hosts that returned no page, by cause; ``scripted`` are
+    those that probably need a browser."""
 
     pending: int | None
     by_state: dict[str, int] | None
@@ -60,11 +61,11 @@ class FailingProxy(Struct, frozen=True):
 
 
 class SlotFigures(Struct, frozen=True):
-    """The slots of a running crawl. ``quick``, ``new`` and ``slow`` are the numbers of slots used by these kinds of
-    hosts. ``due_wait_for`` is what a due host waits for, None if it gets a request immediately; ``reason`` is why the
-    crawl hands out no URLs. ``shut_to`` lists the kinds of hosts that get no slot now; ``quick`` in it means only the
-    quick hosts that are not in a session. A host slower than ``slow_from_seconds`` is slow. ``rate_waiting`` requests
-    wait for the limit of ``rate`` a second."""
+    """The slots of a running crawl. ``quick``, ``new`` and ``slow`` are the numbers of slots that these kinds of hosts
+    use. ``due_wait_for`` is what a due host waits for; None if it gets a request immediately; ``reason`` is why the
+    crawl hands out no URLs. ``shut_to`` lists the kinds of hosts that get no slot now; if it lists ``quick``, this
+    means only the quick hosts that are not in a session. A host slower than ``slow_from_seconds`` is slow.
+    ``rate_waiting`` requests wait for the limit of ``rate`` a second."""
 
     total: int
     free: int
@@ -116,9 +117,8 @@ def assemble(
     now: float,
     ahead: SeenAhead,
 ) -> dict[str, Any]:
-    """Return the statistics as of ``now`` (seconds since 1970). If ``run`` is None, so are the figures that only a
-    running crawl has.
-    ``ahead`` is the forecast for the seen-set."""
+    """Return the statistics as of ``now`` (seconds since 1970). If ``run`` is None, the figures that only a running
+    crawl has are also None. ``ahead`` is the forecast for the seen-set."""
     counters, in_flight, recent = job.counters, 0, None
     pace, shown = None, dict[str, Any]()
     if run is not None:
@@ -198,8 +198,8 @@ def _checkpoint(manifest: Manifest, kept: int, now: float) -> dict[str, Any]:
 
 
 def _own(seen: SeenStatistics, admitted: int) -> SeenStatistics:
-    """Return the figures of the ``admitted`` URLs that the job counts. The seen-set of a partition that resulted from a
-    split also has the URLs that the other partitions count."""
+    """Return the figures for the ``admitted`` URLs that the job counts. The seen-set of a partition that resulted from
+    a split also has the URLs that the other partitions count."""
     if seen["count"] <= admitted:
         return seen
     share, measured = admitted / seen["count"], seen["fpp_measured"]

@@ -22,12 +22,12 @@ PIECE = 64 * 1024  # bytes of records counted in one step, which takes a few mil
 
 
 class SurveyReader:
-    """Counts, in ``survey``, the records of the job in ``directory``, or of a crawl's partitions, which take turns
-    piece by piece. All calls must come from one thread."""
+    """Counts, in ``survey``, the records of the job in ``directory``; those of a crawl's partitions are counted in
+    turn, one piece of each at a time. All calls must come from one thread."""
 
     def __init__(self, directory: Path, end: Callable[[], int | None] | None = None) -> None:
-        """``end`` returns the offset up to which the job's records are final, None if not known yet. Without ``end``,
-        this is read from the files."""
+        """``end`` returns the offset up to which the job's records are final, or None if it is not known yet. Without
+        ``end``, this offset is read from the files."""
         self.survey = Survey()
         self._directory = directory
         self._end = end
@@ -41,7 +41,7 @@ class SurveyReader:
 
     @property
     def part(self) -> float:
-        """The share of the final records that was counted, 0 to 1."""
+        """The share of the final records that has been counted, from 0 to 1."""
         if not self.is_known:
             return 0.0
         final = sum(end or 0 for end in self._ends.values())
@@ -54,7 +54,8 @@ class SurveyReader:
         return bool(ends) and all(end is not None and at >= end for end, at in ends)
 
     def final(self) -> FinalRecords | None:
-        """Return the final records; None until they are known for all jobs. Raises the exceptions of ``end``."""
+        """Return the jobs, each with the end of its final records; None until these ends are known for all jobs. Raises
+        the exceptions of ``end``."""
         found = [(job, tail.end()) for job, tail in self._found().items()]
         final = [(job, end) for job, end in found if end is not None]
         return final if final and len(final) == len(found) else None
@@ -67,7 +68,7 @@ class SurveyReader:
             try:
                 for offset, line in tail.placed(PIECE):
                     self.survey.add(checked(line, offset))
-            except ReplacedError:  # by a repair or a restored backup; counted records cannot be removed from a survey
+            except ReplacedError:  # a repair or a restored backup did it; a survey cannot subtract records
                 self.survey, self._tails, self._ends = Survey(), {}, {}
                 return
 
@@ -120,7 +121,7 @@ class RecordChoice(Struct, frozen=True):
         return record if self._is(record) else None
 
     def _may_be(self, line: bytes) -> bool:
-        """Return False if the line cannot be chosen, without decoding it."""
+        """Return False if the line, before it is decoded, already shows that its record is not chosen."""
         if self.kind == "failed":
             return _FAILED.search(line) is not None
         if self.kind == "broken":

@@ -1,4 +1,5 @@
-"""An output directory or file that appears complete or not at all: it is written next to its final place, then renamed.
+"""Output directories and files that appear complete or not at all: each is written next to its final place, then
+renamed.
 
 Earlier exports are replaced. A directory is recognised by its file ``export.json``, which also describes the export; a
 file is recognised by its content. Only earlier exports and empty directories or files are ever replaced.
@@ -23,11 +24,11 @@ MARK = "export.json"
 
 
 class ExportError(UserFault):
-    """The export cannot be written to the given place. The text is one line that gives the reason and what to do."""
+    """The export cannot be written to the given place. The message is one line that gives the reason and what to do."""
 
 
 class SourceError(Failure):
-    """The source of the export is damaged or incomplete. The text is one line that states what to do."""
+    """The source of the export is damaged or incomplete. The message is one line that states what to do."""
 
 
 def free_place(out: Path, job: Path, kind: str, names: Collection[str]) -> Path:
@@ -48,7 +49,8 @@ def free_place(out: Path, job: Path, kind: str, names: Collection[str]) -> Path:
 
 
 def _outside(out: Path, job: Path | None) -> Path:
-    """Return the absolute path of ``out``, in an existing directory, outside that of the job. Raises ExportError."""
+    """Return the absolute path of ``out``. Raises ExportError unless ``out`` is in an existing directory and outside
+    the job's directory."""
     out = Path(os.path.abspath(out))
     if job is not None:
         check_outside(out, job)
@@ -100,9 +102,9 @@ def made_beside(out: Path) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def file_made_beside(out: Path) -> Iterator[Path]:
-    """Yield a new directory next to ``out``, for a new file with the name of ``out`` and for temporary files. When the
-    context ends without an exception, the file is made durable and replaces ``out``. In either case, the directory is
-    removed. Raises OSError."""
+    """Yield a new directory next to ``out``. The caller writes a file with the name of ``out`` there, and any temporary
+    files. If the context ends without an exception, that file is made durable and replaces ``out``. In any case, the
+    directory is removed. Raises OSError."""
     disk = RealDisk()
     with _part_of(out, 0o700) as part:
         yield part
@@ -113,8 +115,8 @@ def file_made_beside(out: Path) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def _part_of(out: Path, mode: int = 0o777) -> Iterator[Path]:
-    """Yield a new directory next to ``out``, and remove it at the end if it still exists. Leftovers of killed exports
-    are removed too."""
+    """Yield a new directory next to ``out``, and remove it at the end if it still exists. First remove the leftovers of
+    killed exports."""
     _remove_left(out)
     part = out.with_name(f".{out.name}.{os.getpid()}.part")
     part.mkdir(mode)
@@ -144,7 +146,7 @@ def _replace(disk: RealDisk, part: Path, out: Path) -> None:
 
 
 def _remove_left(out: Path) -> None:
-    """Remove the leftovers of killed exports. A running export holds a lock."""
+    """Remove the leftovers of killed exports, but not the directory of a running export, which holds a lock."""
     for part in out.parent.glob(f".{glob.escape(out.name)}.*.part"):
         try:
             held = os.open(part, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)

@@ -1,6 +1,6 @@
 """The tables of an export: their columns, and how rows of JSON become columns of typed values.
 
-Nothing is lost: a field without a column, or a value that does not fit its column, is kept in the row's column
+Nothing is lost: fields without a column, and values that do not fit their column, are kept in the row's column
 ``other``, as one JSON object.
 """
 
@@ -18,7 +18,7 @@ from msgspec import Meta
 from crawler.job.survey.record_kinds import time_of
 
 OTHER = "other"
-_ROWS, _BYTES = 2048, 2**22  # maximum rows and bytes converted at a time; one record may have 200 KB
+_ROWS, _BYTES = 2048, 2**22  # maximum numbers of rows and bytes converted at a time; one record may have 200 KB
 
 Row = dict[str, Any]
 
@@ -176,7 +176,8 @@ _TYPES: dict[Kind, Any] = {
 
 
 def columns_of(columns: Iterable[Column], rows: list[Row]) -> dict[str, list[Any]]:
-    """Return, for each column and for ``other``, the values of all rows in order. Removes the fields from the rows."""
+    """Return, for each column and for ``other``, the values of all rows in order. Removes the columns' fields from
+    ``rows``."""
     misfits: dict[int, Row] = {}
     found: dict[str, list[Any]] = {}
     for name, kind, absent in columns:
@@ -196,7 +197,7 @@ def columns_of(columns: Iterable[Column], rows: list[Row]) -> dict[str, list[Any
 
 
 def _stored(kind: Kind, values: list[Any]) -> list[Any]:
-    """Return the stored forms of the values of a column. Raises ValueError if one of them does not fit."""
+    """Return a column's values in the form in which they are stored. Raises ValueError if a value does not fit."""
     if kind is Kind.JSON:
         return [None if value is None else json.dumps(value, separators=(",", ":")) for value in values]
     if kind is Kind.TIME:
@@ -210,7 +211,7 @@ def _stored(kind: Kind, values: list[Any]) -> list[Any]:
 
 
 def record_batches(columns: Sequence[Column], rows: Iterable[tuple[Row, int]]) -> Iterator[Any]:
-    """Yield the rows as Arrow record batches. Each row comes with its size in bytes as JSON."""
+    """Yield the rows as Arrow record batches. ``rows`` has each row with its size in bytes as JSON."""
     import pyarrow as pa  # noqa: PLC0415, optional
 
     schema = arrow_schema(columns)

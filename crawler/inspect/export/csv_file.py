@@ -1,8 +1,8 @@
 """Tables as CSV (RFC 4180), for spreadsheets, and the records of a job as one table with the columns of the Parquet
 export.
 
-Spreadsheets interpret a cell that starts with ``=``, ``+``, ``-`` or ``@`` as a formula, and texts come from untrusted
-pages. Such texts get a leading apostrophe, as the Open Worldwide Application Security Project recommends ("CSV
+Spreadsheets interpret a cell that starts with ``=``, ``+``, ``-`` or ``@`` as a formula, and text from untrusted pages
+may start so. Such text gets a leading apostrophe, as the Open Worldwide Application Security Project recommends ("CSV
 Injection"). Numbers are not changed.
 """
 
@@ -21,8 +21,8 @@ from crawler.inspect.export.columns import HOSTS, OTHER, PAGES, Column, Kind, Ro
 from crawler.inspect.export.refused import Purposes
 from crawler.inspect.export.tables import Source
 
-_ROWS = 1000  # rows per piece
-_NESTED = (Kind.TEXTS, Kind.HEADERS, Kind.PLACES, Kind.JSON)  # kinds of nested values, which do not fit in a cell
+_ROWS = 1000  # rows converted to CSV at a time
+_NESTED = (Kind.TEXTS, Kind.HEADERS, Kind.PLACES, Kind.JSON)  # kinds of nested values, which do not fit into a cell
 PAGE_CELLS = tuple(each.name for each in PAGES if each.kind not in _NESTED and each.name not in ("record", "host"))
 HOST_CELLS = tuple(each.name for each in HOSTS)
 # Includes the fullwidth forms, which spreadsheets treat the same way.
@@ -30,7 +30,8 @@ _FORMULA = (*"=+-@\t\r\n", *"\uff1d\uff0b\uff0d\uff20")
 
 
 def csv_lines(names: Iterable[str], rows: Iterable[Mapping[str, Any]], *, heading: bool = False) -> bytes:
-    """Return the rows as CSV lines in UTF-8, with these columns; with ``heading``, the column names come first."""
+    """Return the rows as CSV lines in UTF-8, with the columns ``names``; with ``heading``, the column names come
+    first."""
     text, columns = io.StringIO(newline=""), tuple(names)
     writer = csv.writer(text)
     if heading:
@@ -44,13 +45,13 @@ def _safe(value: Any) -> Any:
         return f"'{value}" if value.startswith(_FORMULA) else value
     if isinstance(value, bool):
         return "true" if value else "false"
-    if isinstance(value, Mapping):  # failures by class
+    if isinstance(value, Mapping):  # the numbers of failures by class
         return _safe("; ".join(f"{key} {count}" for key, count in value.items()))
     return value
 
 
 def csv_pieces(names: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> Iterator[bytes]:
-    """Yield the column names, then the rows in pieces."""
+    """Yield the line of column names, then the lines of the rows, several at a time."""
     left = iter(rows)
     yield csv_lines(names, (), heading=True)
     while piece := list(itertools.islice(left, _ROWS)):
@@ -58,7 +59,7 @@ def csv_pieces(names: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> Itera
 
 
 def record_pieces(source: Source) -> Iterator[bytes]:
-    """Yield the table of records in pieces. Raises the errors of reading a job."""
+    """Yield the table of records, several lines at a time. Raises the errors of reading a job."""
     columns = source.columns("pages")
     rows = (_flat(columns, row) for row, _ in source.rows("pages"))
     return csv_pieces([*(column.name for column in columns), OTHER], rows)

@@ -35,8 +35,8 @@ _START = re.compile(rb'\{"url":("(?:[^"\\]|\\.)*"),"status":')
 
 
 class LastRecords:
-    """Finds out which records are the last of their URLs; records are numbered from 1. Takes 8 bytes of memory for each
-    record, and 150 for each URL with several records."""
+    """Finds the last record of each URL; records are numbered from 1. Takes 8 bytes of memory for each record, and 150
+    for each URL with several records."""
 
     def __init__(self, lines: Iterable[bytes]) -> None:
         """``lines``: the lines of all records, in order. Raises JournalError for a line that is not a record."""
@@ -50,12 +50,12 @@ class LastRecords:
         keys = np.frombuffer(hashes, np.int64)
         several = _repeated(keys)
         those = np.isin(keys, several)
-        # Of equal keys, a later one replaces an earlier one.
+        # If a key occurs more than once, its last record number replaces the earlier ones.
         self._last = dict(zip(keys[those].tolist(), (np.flatnonzero(those) + 1).tolist(), strict=True))
 
     def is_last(self, number: int, record: Record) -> bool:
         """Return True if the record with that number is the last one of its URL."""
-        # Python hashes texts with a secret of the process, so collisions cannot be forged.
+        # Python hashes strings with a secret of this process, so nobody can forge collisions.
         return not self._last or self._last.get(hash(record["url"]), number) == number
 
 
@@ -68,11 +68,12 @@ def _repeated(keys: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
 HOSTS = 100  # maximum length of the list of hosts with the most pages
 FAILING = 25  # maximum length of the list of hosts with the most failures
 _LISTED = (HostsAsked("fetched", limit=HOSTS), HostsAsked("failed", limit=FAILING))
-_PLACES = 20_000  # maximum number of hosts counted exactly
+_PLACES = 20_000  # maximum number of hosts that are counted exactly
 
 
 class Reported(NamedTuple):
-    """The figures of a report: the URLs counted, the broken ones, and its size in bytes."""
+    """The figures of a report: the number of URLs counted, the number of broken ones, and the report's size in
+    bytes."""
 
     urls: int
     broken: int
@@ -119,7 +120,7 @@ def _count(job: Path, survey: Survey) -> None:
 
 
 def _hosts(directory: Path) -> list[dict[str, Any]]:
-    """Return the rows of the hosts with the most pages, and of those with the most failures."""
+    """Return the rows of the hosts with the most pages, and the rows of the hosts with the most failures."""
     found: dict[str, dict[str, Any]] = {}
     for asked in _LISTED:
         rows = hosts_of(directory, asked).rows

@@ -1,6 +1,6 @@
 """Reads the parts of pages that an output keeps, by the positions given in the pages' records. Only the parts of
-records that no crash can undo are read, in order. If a part was extracted again later, the new part is read instead of
-the one named by the record."""
+records that no crash can undo are read, in order. If a part has been extracted again since, the new part is read
+instead of the one named in the record."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ Remade = Mapping[tuple[int, int], Position]  # by the kind of the output and the
 
 
 def remade_parts(store: Reader) -> Remade:
-    """Return the positions of parts that were extracted again. Raises JournalError."""
+    """Return the new positions of parts that have been extracted again. Raises JournalError."""
     found = dict[tuple[int, int], Position]()
     for aside in (decode_aside(value) for _, value in store.rows(Family.ASIDES)):
         for position in aside.positions if aside.is_of_page else ():
@@ -60,7 +60,7 @@ def _has_text(record: Record) -> bool:
     return _is_page(record) and str(record["status"]).startswith("2")
 
 
-# By output: True if a page has a part in the output, provided that the job kept the output when the page was finished.
+# By output: whether a record's page has a part in it, provided that the job kept the output when it finished the page.
 _HAS_PART: dict[str, Callable[[Record], bool]] = {
     "links": lambda record: _is_page(record) and bool(record["links"]),
     "text": _has_text,
@@ -71,7 +71,7 @@ _REMADE = ("text", "structured")  # outputs whose parts may be extracted again
 
 
 def positions_of(record: Record) -> list[Position]:
-    """Return the positions of a page's parts from its record, without invalid ones."""
+    """Return the positions that a page's record gives for its parts, without invalid ones."""
     kept = record.get("kept")
     found: list[Position] = []
     for name, at in kept.items() if isinstance(kept, dict) else ():
@@ -84,17 +84,17 @@ def positions_of(record: Record) -> list[Position]:
 
 
 def path_of(job: Path, file: int) -> Path | None:
-    """Return the path of the file to which positions refer by that number; None if the number is invalid."""
+    """Return the path of the file with the number ``file`` in positions; None if the number is invalid."""
     form = FORMS.get(kind_of(file))
     return None if form is None else form.path(job, file_in_output(file))
 
 
 class PartFiles:
-    """Reads parts of the outputs of a job by their positions. The last file of each output stays open."""
+    """Reads parts of the outputs of a job by their positions. In each output, the file read last stays open."""
 
     def __init__(self, job: Path) -> None:
         self._job = job
-        self._open: dict[int, tuple[int, BinaryIO | None]] = {}  # by kind: number and stream of the last file
+        self._open: dict[int, tuple[int, BinaryIO | None]] = {}  # by kind: number and stream of the file read last
 
     def __enter__(self) -> Self:
         return self
@@ -126,16 +126,16 @@ class PartFiles:
         return data if position.is_of(data) else None
 
     def has(self, positions: Sequence[Position]) -> bool:
-        """Return True if all parts are there and unchanged. Raises OSError."""
+        """Return True if all parts at these positions are there and unchanged. Raises OSError."""
         return all(self.read(position) is not None for position in positions)
 
 
 class KeptParts:
-    """The parts of one output. ``missing`` counts pages without their part: they were finished without the output, or
-    the file was moved away."""
+    """The parts of one output. ``missing`` counts the pages without a part: the job did not keep the output when it
+    finished them, or the file was moved away."""
 
     def __init__(self, directory: Path, name: str, remade: Remade | None = None) -> None:
-        """``remade``: the result of ``remade_parts`` for the job's store, if that is open."""
+        """``remade``: the result of ``remade_parts``, if the caller has the job's store open."""
         self._remade = remade
         self._directory = directory
         self._form = _FORMS[name]
@@ -143,7 +143,7 @@ class KeptParts:
         self.missing = 0
 
     def __enter__(self) -> Self:
-        """Load the remade parts. Raises JobError, OSError and JournalError."""
+        """Load the positions of the remade parts. Raises JobError, OSError and JournalError."""
         if self._remade is None and self._form.name in _REMADE:
             with open_job(self._directory) as job:
                 self._remade = remade_parts(job.store)
@@ -172,7 +172,8 @@ class KeptParts:
         return b""
 
     def read(self, position: Position) -> bytes:
-        """Return the part at that position; empty if the file does not exist. Raises the same errors as ``of``."""
+        """Return the part at that position; empty if the file does not exist. Raises OSError, and JournalError if the
+        bytes have changed."""
         data = self._files.read(position)
         if data is None:
             path, offset = path_of(self._directory, position.file), position.end - position.length

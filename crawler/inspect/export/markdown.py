@@ -23,7 +23,7 @@ from crawler.job.records import End, file_number
 
 def write_markdown(directory: Path, out: Path, allowed: Purposes = ()) -> Size:
     """Write the files to the directory ``out``, or update them there. URLs that refuse a purpose in ``allowed`` are
-    left out; a directory written for other purposes is not reused. Returns the number of files and their bytes. Raises
+    left out; a directory written for other purposes is not updated. Returns the number of files and their bytes. Raises
     ExportError, JobError, OSError, and the errors of reading a damaged job."""
     out = Path(os.path.abspath(out))
     check_outside(out, directory)
@@ -39,7 +39,8 @@ def write_markdown(directory: Path, out: Path, allowed: Purposes = ()) -> Size:
 
 
 def _final_end(job: Path) -> End | None:
-    """Return the end of the rows that no crash can undo; None if a running job has not reported it."""
+    """Return the end of the rows of texts that no crash can undo; None if a running job has not reported this end
+    yet."""
     if lock_holder(job) is None:
         return ends_of_outputs(job).get(TEXT.kind, End(0, 0))
     end = once_known(job, Tail(job).end)

@@ -1,7 +1,7 @@
 """Answers SQL queries about a job, using DuckDB (the extra ``sql``). The tables that a query names are loaded into a
-database in memory; data too large for memory goes to a temporary directory. The tables are read as for an export, which
-distinguishes the torn end of a growing file from damage. A query can access nothing else: no files, no network, no
-database settings.
+database in memory; data too large for memory is written to a temporary directory. The tables are read as for an export,
+which distinguishes the torn end of a growing file from damage. A query can access only these tables: no files, no
+network, no database settings.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from crawler.inspect.export.tables import MissingLibraryError, Source, grouped
 
 # The tables that can be read, and their names in an export; ``pages`` is a view of ``records``.
 READ = {"records": "pages", "links": "links", "text": "text", "structured": "structured", "hosts": "hosts"}
-# For each URL, the last record with content: status 304 only confirms an earlier record.
+# For each URL, the last record with content: a record with status 304 only confirms an earlier one.
 _PAGES = """CREATE VIEW pages AS SELECT * FROM records WHERE record IN (
     SELECT coalesce(max(record) FILTER (status IS DISTINCT FROM 304), max(record)) FROM records GROUP BY url)"""
 _CLOSED = (
@@ -32,16 +32,16 @@ _CLOSED = (
     "SET lock_configuration = true",
 )
 _MEMORY = 2**30  # maximum bytes of DuckDB's tables in memory; the rest goes to disk
-_GROUP_ROWS, _GROUP_BYTES = 122_880, 2**25  # maximum rows and bytes added at once
+_GROUP_ROWS, _GROUP_BYTES = 122_880, 2**25  # maximum numbers of rows and bytes added at once
 _SHOWN = 1000  # rows fetched at once
 _NAMED = re.compile(r'"table_name":"(\w+)"')
 _NUMBER = re.compile(r"U?(TINY|SMALL|BIG|HUGE)?INT(EGER)?|DOUBLE|FLOAT|DECIMAL\(.*\)")
-_PLACE = re.compile(r"\s+LINE \d+: ")  # DuckDB shows the place of a mistake on several lines
-Wait = Callable[..., Any]  # calls a function with arguments
+_PLACE = re.compile(r"\s+LINE \d+: ")  # starts the lines in which DuckDB shows the place of a mistake
+Wait = Callable[..., Any]  # calls a function with arguments, and returns its result
 
 
 class QueryError(UserFault):
-    """The query cannot be answered. The text is one line that gives the reason."""
+    """The query cannot be answered. The message is one line that gives the reason."""
 
 
 class Answer(NamedTuple):
@@ -68,7 +68,7 @@ def columns_of_table(source: Source, table: str) -> Iterator[tuple[str, str]]:
 
 
 def lack_of(table: str) -> str:
-    """Return a message on what to do about a table that a job does not keep."""
+    """Return a message for the user about a table that the job does not keep."""
     return f"this job keeps no table {table}: add {table} to --output, for pages crawled from then on"
 
 
@@ -129,8 +129,8 @@ def _one_line(error: Exception) -> str:
 
 
 def _wait(thread: ThreadPoolExecutor, database: Any, call: Callable[..., Any], *arguments: Any) -> Any:
-    """Return the result of a slow call, made in another thread: in the main thread, DuckDB would delay Ctrl-C until the
-    end."""
+    """Make a slow call in another thread, and return its result: in the main thread, DuckDB would delay Ctrl-C until
+    the call ends."""
     future = thread.submit(call, *arguments)
     try:
         return future.result()
@@ -140,7 +140,7 @@ def _wait(thread: ThreadPoolExecutor, database: Any, call: Callable[..., Any], *
 
 
 def _prepare(database: Any, source: Source, query: str) -> list[str]:
-    """Create the tables. Returns the tables named by the query, which are still empty."""
+    """Create the tables. Returns those named in the query, which the caller must fill."""
     tree = str(database.execute("SELECT json_serialize_sql($1)", [query]).fetchall()[0][0])
     exact = not json.loads(tree)["error"]  # DuckDB parses only queries; in other statements, any word may be a table
     named = {name.lower() for name in (_NAMED.findall(tree) if exact else re.findall(r"\w+", query))}
@@ -156,7 +156,7 @@ def _prepare(database: Any, source: Source, query: str) -> list[str]:
             lack = lack_of(table)
             if exact:
                 raise QueryError(lack)
-        # A statement that reads this table nonetheless must fail, rather than find it empty.
+        # If a statement reads this table nonetheless, it must fail, rather than find the table empty.
         fails = f"error('{lack}')"
         made = ", ".join(f"CAST({fails} AS {kind}) AS {name}" for name, kind in columns)
         database.execute(f"CREATE VIEW {table} AS SELECT {made} WHERE {fails}")
@@ -169,12 +169,12 @@ def _check(database: Any, statement: Any) -> None:
     import duckdb  # noqa: PLC0415, optional
 
     if statement.type == duckdb.StatementType.SELECT:
-        with contextlib.suppress(duckdb.ParserException):  # such as DESCRIBE, which has no plan
+        with contextlib.suppress(duckdb.ParserException):  # a statement such as DESCRIBE has no plan
             database.execute(f"EXPLAIN {statement.query}").fetchall()
 
 
 def _run(database: Any, statement: Any) -> Any:
-    """Run a statement, and return the relation of its rows; None if it is not a query."""
+    """Run a statement, and return the relation of its rows; return None if the statement is not a query."""
     import duckdb  # noqa: PLC0415, optional
 
     changes, returns = duckdb.ExpectedResultType.CHANGED_ROWS, duckdb.ExpectedResultType.QUERY_RESULT

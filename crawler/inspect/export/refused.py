@@ -1,4 +1,4 @@
-"""Finds URLs that now refuse to be used for a purpose, and the pages from them that a job still holds."""
+"""Finds URLs that now refuse use for a purpose, and the pages from these URLs that a job still holds."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ def refuses(record: Record, purposes: Purposes) -> bool:
 
 
 def refused(jobs: Iterable[Path], purposes: Purposes) -> dict[str, Record]:
-    """Return the URLs that now refuse one of the purposes, with details from the last record that states it. A visit
-    that returned a page can add or remove a refusal; other visits, such as those with status 304, can only add one.
-    Raises JobError, OSError and JournalError."""
+    """Return the URLs that now refuse one of the purposes, with details from the last record that states the refusal. A
+    visit that returned a page can add or remove a refusal; other visits, such as those with status 304, can only add
+    one. Raises JobError, OSError and JournalError."""
     found: dict[str, Record] = {}
     for job in jobs if purposes else ():
         for record, _ in final_records(job):
@@ -36,7 +36,7 @@ def refused(jobs: Iterable[Path], purposes: Purposes) -> dict[str, Record]:
 
 def retracted(jobs: Collection[Path], purposes: Purposes) -> Iterator[Record]:
     """Yield each refused URL from which a job holds pages, with the time and source of the refusal, and the times of
-    the visits with these pages. Raises the same errors."""
+    the visits with these pages. Raises JobError, OSError and JournalError."""
     found, held = refused(jobs, purposes), dict[str, list[object]]()
     for job in jobs:
         for record, _ in final_records(job):

@@ -1,11 +1,11 @@
 """The page of a report: HTML with embedded styles, which works when opened from a disk, in dark mode, on paper and on a
 phone.
 
-It loads no other resources, and its policy forbids all scripts except the one that draws its charts, whatever text the
-page contains. It uses the terms of the dashboard.
+It loads no other resources. Its content security policy forbids all scripts except the one that draws its charts, so
+text in the page cannot run as a script. It uses the same terms as the dashboard.
 
 Text is escaped by construction: only values returned by ``element`` and ``joined`` are markup. Titles, URLs and
-messages come from the web: characters that are not printable, or that change the direction of text, are escaped.
+messages come from the web, so characters that are not printable, or that change the direction of text, are escaped.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ Child = str | int | None
 
 
 def _text_of(value: Child) -> Markup:
-    """Return the HTML of a value: markup unchanged, text escaped, nothing for None, numbers with commas."""
+    """Return the HTML of a value: markup is unchanged, text is escaped, None becomes empty, and numbers get commas."""
     if value is None:
         return Markup()
     if isinstance(value, Markup):
@@ -69,8 +69,8 @@ def _text_of(value: Child) -> Markup:
 
 
 def element(tag: str, /, *children: Child, **attributes: str | int | float | None) -> Markup:
-    """Return an element. In an attribute's name, a trailing ``_`` is dropped and others become hyphens. An attribute
-    with the value None is left out."""
+    """Return an element. In an attribute's name, a trailing ``_`` is dropped, and any other becomes a hyphen. An
+    attribute with the value None is left out."""
     given = "".join(
         f' {key.rstrip("_").replace("_", "-")}="{html.escape(printable(str(value)))}"'
         for key, value in attributes.items()
@@ -87,8 +87,8 @@ def joined(*children: Child) -> Markup:
 
 
 class Report(Struct, frozen=True):
-    """The data of a job's report at ``made_at`` (seconds since 1970). ``stats`` are those of ``stats --json``,
-    ``hosts`` are rows of the table of hosts, ``series`` and ``events`` those of its history."""
+    """The data of a job's report at ``made_at`` (seconds since 1970). ``stats`` are the statistics of ``stats --json``,
+    ``hosts`` are rows of the table of hosts, and ``series`` and ``events`` come from the job's history."""
 
     name: str
     made_at: float
@@ -102,7 +102,7 @@ class Report(Struct, frozen=True):
 def report_page(report: Report) -> str:
     """Return the whole page."""
     style = "".join(each.read_text("utf-8") for each in _STYLES)
-    # All scripts form one module, in which imported parts come first.
+    # All scripts are joined into one module, in which each part follows the parts that it imports.
     script = re.sub("^import .*\n", "", "\n".join(each.read_text("utf-8") for each in _SCRIPTS), flags=re.MULTILINE)
     policy = f"default-src 'none'; style-src {_digest(style)}; script-src {_digest(script)}; base-uri 'none'"
     policy += "; form-action 'none'"
@@ -183,7 +183,7 @@ def _over_time(report: Report) -> Section:
         element("figure", element("figcaption", name), id=f"chart-{key}", class_="chart")
         for key, name in _CHART_NAMES.items()
     )
-    # An event's text may come from the web, and must not close the element.
+    # An event's text may come from the web, and must not be able to close the element.
     history = json.dumps({"series": report.series, "events": report.events}).replace("<", "\\u003c")
     data = element("script", Markup(history), type="application/json", id="history")
     charts = element("div", *figures, class_="charts")
@@ -227,7 +227,7 @@ def _broken(survey: Survey) -> Section:
     wrong = [row for rows in survey.wrong.values() for row in list(rows.values())[-_LISTED:]]
     listed = _table("Broken links", ("URL", "answer"), [_wrong(row) for row in sorted(wrong, key=_by_answer)])
     some = f"The newest {_LISTED} of each kind are listed. " if len(wrong) < total + failed else ""
-    ways = element("p", some, "All pages with a broken link: ", element("code", "crawler check"), ".", class_="quiet")
+    ways = element("p", some, "To list all broken links, run ", element("code", "crawler check"), ".", class_="quiet")
     return Section("broken", "Broken links", joined(element("p", said), listed, ways), True)
 
 
@@ -272,7 +272,8 @@ def _hosts(report: Report) -> Section:
 
 
 def _of_host(sums: Sequence[int]) -> list[Child]:
-    """Return the numbers of pages, of broken, failed and excluded URLs, and of copies, and the number of bytes."""
+    """Return how many pages, broken URLs, failed URLs, excluded URLs and copies a host has, and the size of its
+    bodies."""
     of = dict(zip(COLUMNS, sums, strict=True))
     wrong = sum(of[column] for column in BROKEN_KINDS)
     return [of["ok"] + wrong - of["soft404"], wrong, of["failed"], of["excluded"], of["copies"], size(of["bytes"])]
@@ -367,7 +368,7 @@ def _none(name: str) -> Markup:
 
 
 class Bar(NamedTuple):
-    """A labelled number of URLs, in parts of different colours."""
+    """A labelled number of URLs, divided into parts of different colours."""
 
     label: str
     good: int = 0

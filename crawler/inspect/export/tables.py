@@ -4,7 +4,7 @@ rows are converted at a time, so memory use does not grow with the job.
 An export as Parquet files (the extra ``parquet``) is a directory with ``pages.parquet``, ``hosts.parquet`` and
 ``export.json``, and with ``links.parquet``, ``text.parquet`` and ``structured.parquet`` if the job keeps them.
 
-Rows are collected into row groups of a size that suits readers; memory use is that of one row group, regardless of the
+Rows are collected into row groups of a size that suits readers; memory holds one row group at a time, regardless of the
 size of the job.
 """
 
@@ -44,13 +44,13 @@ from crawler.job.output import Record
 from crawler.url.urls.host_key import host_key
 
 TABLES = {"pages": PAGES, "links": LINKS, "text": TEXT, "structured": STRUCTURED, "hosts": HOSTS}
-KEPT = ("links", "text", "structured")  # the tables of outputs
+KEPT = ("links", "text", "structured")  # the tables that are made from outputs
 _PARTITION = Column("partition", Kind.SMALL)
 
 
 class Source:
-    """The tables of a job, or of all partitions of a crawl in turn, with their records numbered as those of one job.
-    ``without`` counts, for each table of an output that was read, the pages without a part in that output."""
+    """The tables of a job, or of a crawl: the rows of its partitions in turn, with all records numbered as in a single
+    job. For each output whose table has been read, ``without`` counts the pages that have no part in that output."""
 
     def __init__(self, directory: Path, allowed: Purposes = ()) -> None:
         """URLs that refuse a purpose in ``allowed`` are left out. Raises JobError and OSError."""
@@ -59,7 +59,7 @@ class Source:
         if self.of_job:
             read_identity(directory)
         self._refused = functools.cache(lambda: refused(self.jobs, allowed))
-        self._counts = dict[int, int]()  # records by partition
+        self._counts = dict[int, int]()  # number of records by partition
         self.without = dict[str, int]()
 
     def columns(self, table: str) -> tuple[Column, ...]:
@@ -71,8 +71,8 @@ class Source:
         return table not in KEPT or any(KeptParts(job, table).in_use for job in self.jobs)
 
     def rows(self, table: str) -> Iterator[tuple[Row, int]]:
-        """Yield the rows of a table, each with its size in bytes as JSON. The first read of the records fixes their
-        number, because a running crawl may finish more before the next read. Raises the errors of reading a job."""
+        """Yield the rows of a table, each with its size in bytes as JSON. All reads yield as many records as the first
+        one, because a running crawl may finish more in between. Raises the errors of reading a job."""
         if table == "hosts":
             for partition in self._each():
                 yield from ((row | partition.as_json, 0) for row in JobView(partition.directory).hosts())
@@ -84,7 +84,7 @@ class Source:
             yield from self._kept(table)
 
     def batches(self, table: str) -> Iterator[Any]:
-        """Return the rows as record batches."""
+        """Return the rows of a table as Arrow record batches."""
         return record_batches(self.columns(table), self.rows(table))
 
     def _kept(self, table: str) -> Iterator[tuple[Row, int]]:
@@ -135,12 +135,12 @@ _GROUP_ROWS, _GROUP_BYTES = 122_880, 2**26  # DuckDB's row group size, and the m
 
 
 class MissingLibraryError(UserFault):
-    """A library is not installed. The text is one line that states how to install it."""
+    """A library is not installed. The message is one line that states how to install it."""
 
 
 class Written(NamedTuple):
-    """The number of rows in each table of an export, and the export's size in bytes. ``without``: by table, how many
-    pages lack their links, text or structured data because the files do not exist."""
+    """The number of rows in each table of an export, and the export's size in bytes. ``without`` has, by table, the
+    number of pages whose links, text or structured data are missing."""
 
     rows: dict[str, int]
     size: int
@@ -156,8 +156,8 @@ def check_library() -> None:
 
 
 def check_place(directory: Path, out: Path) -> Path:
-    """Return the absolute path of ``out``, if a job (which may not exist yet) can be exported to it. Raises
-    MissingLibraryError and ExportError."""
+    """Return the absolute path of ``out``. Raises MissingLibraryError, and ExportError if a job (which may not exist
+    yet) cannot be exported to ``out``."""
     check_library()
     return free_place(out, directory, _KIND, _files())
 

@@ -1,5 +1,5 @@
-"""A web archive as one file, WACZ 1.1.1: WARC files, their index and the list of pages in a ZIP file whose parts are
-stored uncompressed, so that a reader fetches only the parts it needs.
+"""A web archive as one file, WACZ 1.1.1: a ZIP file of WARC files, their index and the list of pages. The ZIP file does
+not compress its parts, so that a reader can fetch only what it needs.
 
     archive/             the WARC files
     indexes/index.cdx.gz the index, CDXJ in separately compressed blocks
@@ -53,16 +53,16 @@ class ArchivedPage(NamedTuple):
 
 
 class WaczWriter:
-    """Writes the parts of a package one after another."""
+    """Writes a package, one part at a time."""
 
     def __init__(self, path: Path, created: float) -> None:
-        """``created``: seconds since the epoch."""
+        """``created``: when the package is created, in seconds since 1970."""
         self._zip = zipfile.ZipFile(path, "w", zipfile.ZIP_STORED, allowZip64=True)
         self._time = datetime.fromtimestamp(created, UTC)
         self._resources: list[Resource] = []
 
     def close(self) -> None:
-        """Close the file; without ``finish``, it is not a valid package."""
+        """Close the file. It is not a valid package unless ``finish`` has been called."""
         self._zip.close()
 
     def warc(self, file: WarcFile) -> None:
@@ -96,7 +96,7 @@ class WaczWriter:
         def lines() -> Iterator[bytes]:
             yield _json({"format": "json-pages-1.0", "id": "pages", "title": "All Pages"})
             for page in pages:
-                # Titles are optional in the format, but checkers treat a page without one as a blank row.
+                # Titles are optional in the format, but checkers treat a page without a title as a blank row.
                 yield _json({"url": page.url, "ts": page.time, "title": page.title or page.url})
 
         self._add(_PAGES, lines())
@@ -142,7 +142,7 @@ def is_package(stream: BinaryIO) -> bool:
             described = package.getinfo(_PACKAGE)
             found = json.loads(package.read(described)) if described.file_size <= _PIECE else None
     except (zipfile.BadZipFile, KeyError, ValueError, NotImplementedError, RuntimeError, EOFError, zlib.error):
-        return False  # NotImplementedError, RuntimeError: it is compressed or encrypted, unlike our packages
+        return False  # NotImplementedError, RuntimeError: the file is compressed or encrypted, unlike our packages
     software = found.get("software") if isinstance(found, dict) else None
     return isinstance(software, str) and software.startswith(SOFTWARE)
 

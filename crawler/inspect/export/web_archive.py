@@ -1,11 +1,11 @@
 """The web archive of a job, or of a partitioned crawl, for export: its index, or the whole archive as one file.
 
-The export ends with the last record of ``pages.jsonl`` that no crash can undo: the WARC files are also durable up to
-that record. The files are read from the start, because only they show where each record is.
+The export ends with the last record of ``pages.jsonl`` that no crash can undo, because the WARC files are also durable
+up to that record. The files are read from the start, because only they show where each record is.
 
-The index is sorted even if it does not fit into memory: sorted runs in files are merged when they are read. Lines are
-sorted by their bytes, as ``LC_ALL=C sort`` does. Whenever there are ``_FAN`` runs, they are merged into one, which
-limits the number of open files.
+The index is sorted even if it does not fit into memory: its lines are sorted in runs, which are stored in files and
+merged when they are read. Lines are ordered by their bytes, as by ``LC_ALL=C sort``. Whenever there are ``_FAN`` runs,
+they are merged into one, which limits the number of open files.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ from crawler.web.archive.warc_reader import WarcError, read_records
 
 _MEMORY = 2**25  # maximum bytes of lines in memory
 _FAN = 64
-_BUFFER = 2**17  # bytes of a run read at a time
+_BUFFER = 2**17  # bytes of a run that are read or written at a time
 
 
 class SortedLines:
-    """Sorts lines, which may be added in any order. Each ends with its only line feed. ``directory`` must exist; it
-    holds the runs, and the caller removes it."""
+    """Sorts lines, which may be added in any order. Each line must end with a line feed, and contain no other.
+    ``directory`` must exist; it holds the runs, and the caller removes it."""
 
     def __init__(self, directory: Path, memory: int = _MEMORY) -> None:
         self._directory = directory
@@ -85,22 +85,22 @@ def _opened(run: Path, files: contextlib.ExitStack) -> Iterator[bytes]:
 
 
 WARC = OUTPUTS.index("warc") + 1
-ARCHIVE = "archive.wacz"  # written by a run with the output wacz, in its directory
+ARCHIVE = "archive.wacz"  # the file that a run with the output wacz writes to the job's directory
 
 _PAGE_TYPES = ("text/html", "application/xhtml+xml")
 
 
 class Packed(NamedTuple):
-    """The figures of a package, or of an index, which lists no pages."""
+    """The figures of a package or of an index; an index lists no pages."""
 
     pages: int
     captures: int
     files: int
-    size: int  # bytes of OUT
+    size: int  # size of the written file in bytes
 
 
 class _Source:
-    """The archive of a job, or those of a crawl's partitions one after another."""
+    """The archive of a job, or the archives of a crawl's partitions in turn."""
 
     def __init__(self, directory: Path, *, in_package: bool) -> None:
         """With ``in_package``, the index refers to files in the package, all in one directory; otherwise, it refers to
@@ -112,7 +112,8 @@ class _Source:
         self.pages = 0
 
     def records(self) -> Iterator[Record]:
-        """Yield the records of URLs whose responses are in the archive. Read all of them before calling ``files``."""
+        """Yield the records of URLs whose responses are in the archive. The caller must read all of them before it
+        calls ``files``."""
         for partition, ends in self._partitions:
             with partition.named():
                 for record, _ in final_records(partition.directory):
@@ -132,7 +133,7 @@ class _Source:
                 yield ArchivedPage(str(record["url"]), str(record["fetched_at"]), title)
 
     def files(self) -> list[WarcFile]:
-        """Return the files in order. Raises ExportError if there are none, SourceError if one is missing."""
+        """Return the WARC files in order. Raises ExportError if there are none, SourceError if one is missing."""
         found = [file for partition, ends in self._partitions for file in self._files(partition, ends)]
         if not found:
             raise ExportError(f"{self._directory} has no web archive: add --output warc to keep one")
@@ -140,8 +141,8 @@ class _Source:
 
     def _files(self, partition: Partition, ends: dict[int, int]) -> Iterator[WarcFile]:
         job, form = partition.directory, FORMS[WARC]
-        # The robots.txt of a host without archived pages may follow the last page. In a running job, a crash may still
-        # undo it.
+        # The robots.txt of a host without archived pages may follow the last page. If the job is running, leave it out,
+        # because a crash may still undo it.
         end = None if lock_holder(job) is not None else ends_of_outputs(job).get(WARC)
         if end is not None and end.offset:
             number = file_in_output(end.file)
@@ -163,7 +164,7 @@ class _Source:
         return f"{partition.number:02}-{path.name}" if self._in_package else str(path.relative_to(self._directory))
 
 
-# A line of an index that this program wrote, recognised by the name of the WARC file in the line.
+# Matches a line of an index that this program wrote, by the name of the WARC file in the line.
 _OUR_LINE = re.compile(
     rb'[^ ]+ [0-9]{14} \{"url": .*"filename": "(?:partitions/[0-9]{2,}/warc/)?'
     + FORMS[WARC].stem.encode()
@@ -193,8 +194,8 @@ def write_index(job: Path, out: Path) -> Packed:
 
 
 def package_place(job: Path, out: Path) -> Path:
-    """Return the absolute path of ``out``, if the archive can be written there: outside the job's directory, or to
-    ``archive.wacz`` in it. Raises ExportError, OSError."""
+    """Return the absolute path of ``out``, which must be outside the job's directory, or be ``archive.wacz`` in it.
+    Raises ExportError if the archive cannot be written there, and OSError."""
     if out.suffix != ".wacz":
         raise ExportError(f"{out}: readers expect a name that ends in .wacz")
     return free_file(out, None if _is_own(job, out) else job, is_package)
@@ -205,8 +206,9 @@ def _is_own(job: Path, out: Path) -> bool:
 
 
 def write_package(job: Path, out: Path, version: str, now: float, spare: int = 0) -> Packed:
-    """Write the archive as WACZ to the file ``out``, if that leaves ``spare`` bytes of the disk free. ``version`` is
-    that of this program. Raises ExportError, SourceError, JobError, OSError and any of DAMAGE."""
+    """Write the archive as WACZ to the file ``out``. If that would leave fewer than ``spare`` bytes of the disk free,
+    raise OSError instead. ``version`` is that of this program. Raises ExportError, SourceError, JobError, OSError and
+    any of DAMAGE."""
     out, source = package_place(job, out), _Source(job, in_package=True)
     with file_made_beside(out) as part:
         (part / out.name).touch(0o600 if _is_own(job, out) else 0o666)
@@ -225,7 +227,7 @@ def write_package(job: Path, out: Path, version: str, now: float, spare: int = 0
 
 
 def _check_room(directory: Path, size: int, spare: int) -> None:
-    """Raise OSError in advance if the disk cannot take ``size`` more bytes."""
+    """Raise OSError, rather than fill the disk, if it cannot take ``size`` more bytes."""
     free = shutil.disk_usage(directory).free
     if size + spare > free:
         kept = f", of which {spare:,} must stay free (durability.min_free)" if spare else ""
@@ -238,7 +240,7 @@ def _is_page(record: Record) -> bool:
 
 
 def _index(files: list[WarcFile], directory: Path) -> Iterator[bytes]:
-    """Yield the lines of the index in order. ``directory`` holds the data that does not fit into memory."""
+    """Yield the lines of the index in order. Data that does not fit into memory is written to ``directory``."""
     lines = SortedLines(directory)
     for file in files:
         with open(file.path, "rb") as stream:

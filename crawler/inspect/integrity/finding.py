@@ -48,7 +48,7 @@ class Kind(Worded):
     # The output.
     LINE_DAMAGED = "line-damaged", "offset {offset}: not the record of a URL"
     RECORD_CHANGED = "record-changed", "offset {offset}: differs from the record of {url} written there"
-    RECORDS_LOST = "records-lost", "the complete records of {urls:finished URL} are missing: they are fetched again"
+    RECORDS_LOST = "records-lost", "{urls:finished URL} without a complete record: the next run fetches what is missing"
     OUTPUT_LOST = "output-lost", "missing: put it back, or run `crawler repair` to fetch its pages again"
     PARTS_LOST = "parts-lost", "{parts:part} of pages missing, the first at offset {offset}, of {of}"
     BODIES_LOST = "bodies-lost", "the bodies of {bodies:page} are missing or damaged; the first is {file}, of {of}"
@@ -56,13 +56,13 @@ class Kind(Worded):
     ADMITTED_NOT_SEEN = "admitted-not-seen", "journal {number}: the seen-set lacks {missing} of {of:admitted URL}"
     PENDING_NOT_SEEN = "pending-not-seen", "the seen-set lacks {missing:pending URL}, the first at {key}"
     FINISHED_NOT_SEEN = "finished-not-seen", "offset {offset}: the seen-set lacks a finished URL: {key_text}"
-    DIGESTS_DIFFER = "digests-differ", "the digests in the store ({rows}) and those in the journal ({journal}) differ"
+    DIGESTS_DIFFER = "digests-differ", "the {rows:digest} in the store differ from the {journal:digest} in the journal"
     HASH_DIFFERS = "hash-differs", "its hash of URLs or its secret differs from the one in store/"
     COUNT_DIFFERS = "count-differs", "{counter}: {counted} counted, but {found} found"
     HOST_COUNT_DIFFERS = "host-count-differs", "host {host}: {counter}: {counted} counted, but {found} found"
     HOST_CURSOR = "host-cursor", "host {host}: its queue has entries before {cursor}, where reading starts"
     HOST_MISSING = "host-missing", "host {host} has {pending:pending URL} but no host record"
-    ROBOTS_MISSING = "robots-missing", "host {host} has fetched its robots.txt, but no answer is stored"
+    ROBOTS_MISSING = "robots-missing", "robots.txt of host {host} was fetched, but no response is stored"
     REQUEST_MISSING = "request-missing", "the request {name} is pending but not stored"
     SCHEDULE_DIFFERS = "schedule-differs", "{url}: its record and the schedule have different times for its next visit"
     MESSAGES_MISSING = (
@@ -144,7 +144,7 @@ class Done(Worded):
     LOG_DAMAGED = "log-damaged", "store/{error}"
     STORE_REPAIRED = (
         "store-repaired",
-        "store/: {error}: read a repaired copy of it; a backup may have the data missing there",
+        "store/: {error}: used a repaired copy; a backup may have the data that the copy lacks",
     )
     STORE_LOST = "store-lost", "store/ is unreadable: {error}: a backup may still have the data"
     CRAWL_RESTARTED = (

@@ -63,11 +63,11 @@ from crawler.url.urls.canonicaliser import Canonical, Canonicaliser
 from crawler.web.archive.payloads import decode_payload
 from crawler.web.fetch.robots_answers import RobotsCache
 
-_SUMMED = 2_048  # pieces that are summed up at a time
+_SUMMED = 2_048  # pieces of digests that are summed up at a time
 
 
 class DigestSum:
-    """The number of digests, and the sums of their halves modulo 2**64, which do not depend on the order."""
+    """Counts digests, and sums their halves modulo 2**64: the result does not depend on the order of the digests."""
 
     def __init__(self) -> None:
         self._waiting: list[bytes] = []
@@ -79,7 +79,7 @@ class DigestSum:
             self.sums()
 
     def sums(self) -> tuple[int, int, int]:
-        """Return (count, sum of the first halves, sum of the second halves)."""
+        """Return the number of digests, the sum of their first halves and the sum of their second halves."""
         count, low, high = self._sums
         words = np.frombuffer(b"".join(self._waiting), "<u8").reshape(-1, 2)
         more = words.sum(axis=0, dtype=np.uint64).tolist()
@@ -108,7 +108,7 @@ class Observer:
         """Handle an event: a URL was finished."""
 
     def pending(self, row: bytes, entry: Entry, key: str) -> None:
-        """Handle a readable entry, even if its row is misplaced."""
+        """Handle a readable entry of a queue, even if its row is misplaced."""
 
     def line(self, start: int, line: bytes, record: Record | None, key: str | None, *, held: bool) -> None:
         """Handle a line of the output. ``record`` or ``key`` is None if the line is damaged. ``held`` is True if the
@@ -119,7 +119,7 @@ class Observer:
         return ()
 
 
-_ANY_PARTITION = (-1, PARTITIONS_MOST)  # used for a store that does not contain its partition number
+_ANY_PARTITION = (-1, PARTITIONS_MOST)  # used if a store does not contain the number of its partition
 
 
 class UrlKeys:
@@ -133,7 +133,7 @@ class UrlKeys:
         """Return the key, or None for a URL that no crawl stores because it is not canonical."""
         href, _, name = href.partition("#")
         url = self._canonicaliser.canonicalise(href)
-        # A request of another fetcher is identified by its name.
+        # A request from another fetcher is identified by its name.
         return (name or url.key) if isinstance(url, Canonical) and url.href == href else None
 
 
@@ -152,7 +152,8 @@ class Journal(Struct):
     """The contents of the journal.
 
     ``end`` is the end of the output according to the last event. ``admitted`` and ``forgotten`` are sums of digests;
-    they are used if the job also keeps these digests in its store. ``whole`` is True once all events have been read."""
+    they are only used if the job also keeps these digests in its store. ``whole`` is True once all events have been
+    read."""
 
     urls: int = 0
     events: int = 0  # number of events of finished URLs
@@ -166,8 +167,9 @@ class Journal(Struct):
 class Queue(Struct):
     """The queues of all hosts.
 
-    ``sizes`` has (all, retries) for each host, ``first`` the first slot of its fresh lane. ``number`` is above every
-    slot number in use; ``revisits`` holds the pages queued for a revisit."""
+    For each host, ``sizes`` has the numbers of its URLs and of its retries, and ``first`` has the first slot of its
+    fresh lane. ``number`` is greater than every slot number in use; ``revisits`` holds the pages queued for a
+    revisit."""
 
     sizes: dict[str, list[int]] = field(default_factory=dict)
     first: dict[str, bytes] = field(default_factory=dict)
@@ -194,7 +196,7 @@ class OutputTally:
         self._hosts: dict[str, list[int]] = {}
 
     def add(self, record: Record) -> None:
-        """Count the URL of a record."""
+        """Count the URL of a record for its host."""
         outcome, status = Outcome(str(record["outcome"])), record.get("status")
         counts = self._hosts.setdefault(queue_of(str(record["url"])), [0, 0, HostResult.NOTHING])
         counts[0] += outcome not in _UNANSWERED
@@ -203,7 +205,7 @@ class OutputTally:
         counts[2] = max(counts[2], result)
 
     def pop(self, host: str) -> tuple[int, int, HostResult]:
-        """Remove and return (fetched, failed, result) of the host."""
+        """Return (fetched, failed, result) of the host, and remove them here."""
         fetched, failed, result = self._hosts.pop(host, (0, 0, 0))
         return fetched, failed, HostResult(result)
 
@@ -218,13 +220,13 @@ class Inventory:
     def __init__(
         self, source: Source, observer: Observer, *, beyond_end: bool = False, cut: OutputCut | None = None
     ) -> None:
-        """With ``beyond_end``, the lines of the output after the end known to the journal are also read. ``cut`` is the
-        truncation that the next run will make; findings that the truncation removes are marked."""
+        """With ``beyond_end``, lines of the output that follow the end recorded in the journal are also read. ``cut``
+        is the truncation that the next run will make; findings that this truncation removes are marked."""
         self.journal = Journal()
         self.queue = Queue()
         self.trap_counts = 0
         self.left_out = Counters()  # counts of left-out links, according to the stored rows
-        self.bodies_lost = set[str]()  # names of the missing or damaged bodies of records
+        self.bodies_lost = set[str]()  # names of the bodies that records refer to and that are missing or damaged
         self.damaged: dict[Family, list[Row]] = {family: [] for family in Family}
         self._source = source
         self._partition = _ANY_PARTITION
@@ -247,8 +249,8 @@ class Inventory:
         return kept_rows(self._source.settings.seen)
 
     def parts(self) -> Iterator[Findings]:
-        """Yield the parts. Read each to its end before the next. An unreadable part raises StoreError; the later parts
-        can still be read."""
+        """Yield the parts. The caller must read each to its end before the next. An unreadable part raises StoreError;
+        later parts can still be read."""
         yield self._meta()
         yield self._events()
         yield self._queues()
@@ -301,7 +303,7 @@ class Inventory:
             self.trap_counts += check_row(key, value)
 
     def _counts(self) -> Findings:
-        """Compare the sums of these rows with the stored counters."""
+        """Compare the totals of the rows of traps and of left-out links with the stored counters."""
         yield from self._compare("trap_counts", self.trap_counts)
         counted, found = self._counters, self.left_out
         if counted is None:
@@ -591,8 +593,9 @@ class Inventory:
         return self._cut is not None and position.end > self._cut.end
 
     def _output(self) -> Findings:
-        """Check each line of the output. Lines after the end known to the journal were written but not journalled: they
-        are cut off when the job resumes, as is everything from the first line that never reached the disk."""
+        """Check each line of the output. Lines after the end recorded in the journal were written, but no event records
+        them: when the job resumes, it cuts them off, as well as everything from the first line that never reached the
+        disk."""
         last_end = (self.journal.end or 0) if self.journal.whole else None
         tally = OutputTally()
         count, end = 0, 0
@@ -646,8 +649,8 @@ class Inventory:
                 yield Finding(Kind.OUTPUT_END, str(path.relative_to(self._source.directory)), details)
 
     def _host_outputs(self, tally: OutputTally) -> Findings:
-        """Check that the counts of each host match its records in the output. After a split, some of its records are in
-        another partition."""
+        """Check that the counts of each host match its records in the output. After a split, some records of a host are
+        in another partition."""
         for key, value in self._store.rows(Family.HOSTS):
             with contextlib.suppress(HostRecordError):
                 host = decode_host(host_name(key), value)
@@ -661,7 +664,7 @@ class Inventory:
 
 
 def _differ(counter: str, counted: int, found: int, host: str | None = None) -> Findings:
-    """Compare a stored count with the counted rows."""
+    """Compare a stored count with the number of rows found."""
     if counted != found:
         details: dict[str, Detail] = {"counter": counter, "counted": counted, "found": found}
         kind = Kind.COUNT_DIFFERS if host is None else Kind.HOST_COUNT_DIFFERS
@@ -669,6 +672,6 @@ def _differ(counter: str, counted: int, found: int, host: str | None = None) -> 
 
 
 def _holds(output: BinaryIO, position: Position) -> bool:
-    """True if the record at that position is as it was written."""
+    """True if the bytes at that position are still those of the record that was written there."""
     output.seek(position.end - position.length)
     return position.is_of(output.read(position.length))

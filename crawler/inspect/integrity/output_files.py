@@ -1,9 +1,9 @@
-"""Checks that the files of records are readable, and compares the other outputs with the records and the journal.
+"""Checks that the files of records are readable, and compares all other outputs with the records and the journal.
 
 After a repair, the outputs besides ``pages.jsonl`` contain exactly the parts of the kept records. A file that also
 contains other bytes is not changed: the parts of kept records are copied from it to new files, and the old file is
-moved away once nothing refers to it. So an interrupted repair leaves either the old or the new files in use, and the
-next repair moves the others away.
+moved away once nothing refers to it. So after an interrupted repair, either the old or the new files are in use, and
+the next repair moves away those not in use.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from crawler.job.transaction import OUTPUT_ENDS
 
 
 class _Lost(Struct):
-    """The missing parts of one file: offset and owner of the first, and their number."""
+    """The missing parts of one file: the offset and owner of the first one, and the number of missing parts."""
 
     offset: int
     owner: str
@@ -58,7 +58,7 @@ class PartReader(PartFiles):
     def __init__(self, job: Path) -> None:
         super().__init__(job)
         self._lost: dict[int, _Lost] = {}  # by file
-        self._bodies: dict[str, bool] = {}  # by file: True if the body is intact; only the last ones checked
+        self._bodies: dict[str, bool] = {}  # by file: True if the body is intact; has only the bodies checked last
         self._missed: tuple[str, str] | None = None  # the first missing or damaged body, and the URL of its record
         self._missing = 0  # number of records with a missing or damaged body
         self.bodies_lost = set[str]()  # names of all missing or damaged bodies
@@ -89,7 +89,7 @@ class PartReader(PartFiles):
         return whole
 
     def findings(self) -> Iterator[Finding]:
-        """Yield the missing parts and bodies since the last call, one finding per file."""
+        """Yield the missing parts and bodies found since the last call, one finding per file."""
         for file, lost in sorted(self._lost.items()):
             path = path_of(self._job, file)
             place = OUTPUTS[kind_of(file) - 1] if path is None else str(path.relative_to(self._job))
@@ -106,7 +106,7 @@ MOVED = frozenset({Kind.FILE_LOST, Kind.FILE_CUT})  # faults that change the off
 
 
 def file_findings(pages: Path) -> Iterator[Finding]:
-    """Yield the faults of the files of records. Raises OSError."""
+    """Yield the faults found in the files of records. Raises OSError."""
     return (Finding(Kind(each.kind), each.path.name, each.details) for each in file_faults(pages))
 
 
@@ -120,8 +120,8 @@ _FILE_SIZE = 2**30
 
 
 class Quarantine:
-    """Keeps everything that a repair replaces, so that nothing is destroyed: in ``DIR/damaged-N``, with the first free
-    number N. The directory is created on first use."""
+    """Keeps everything that a repair replaces in ``DIR/damaged-N``, so that nothing is destroyed. N is one more than
+    the highest number in use. The directory is created on first use."""
 
     def __init__(self, job: Path, disk: Disk) -> None:
         self._job = job
@@ -137,9 +137,9 @@ class Quarantine:
         return self.path
 
     def move(self, path: Path) -> None:
-        """Move a file or directory of the job to the quarantine, under its name. Raises OSError."""
+        """Move a file or directory of the job to the quarantine, where it keeps its name. Raises OSError."""
         self._disk.move(path, self.made() / path.name)
-        # Sync the new name first: if neither name were on disk, the file would be lost.
+        # Sync the new name before the removal of the old one: if the disk had neither, the file would be lost.
         self._disk.sync_directory(self.path)
         self._disk.sync_directory(path.parent)
 
@@ -159,7 +159,7 @@ class OutputFiles:
 
     @property
     def names(self) -> list[str]:
-        """The outputs with files to be moved away."""
+        """The names of the outputs that have files to be moved away."""
         return sorted({OUTPUTS[kind_of(file) - 1] for file in self._stale})
 
     def files(self, name: str) -> int:
@@ -187,7 +187,7 @@ class OutputFiles:
                 file = file_number(kind, number)
                 size = FORMS[kind].path(self._job, number).stat().st_size
                 if end is not None and file == end.file:
-                    size = min(size, end.offset)  # the next run cuts off the rest
+                    size = min(size, end.offset)  # the next run cuts off what follows
                 if covered[file] != size or size == 0:
                     self._stale.add(file)
                 else:
@@ -242,7 +242,7 @@ class OutputFiles:
         if kind in self._new:
             return self._new[kind].append(data, _FILE_SIZE)[0]
         new = self._new[kind] = RotatedFiles(self._job, FORMS[kind], self._disk)
-        return new.append(data, 0)[0]  # the first part goes to a new file
+        return new.append(data, 0)[0]  # the first part copied goes to a new file
 
     def _asides(self) -> list[tuple[bytes, AsideDone]]:
         found: list[tuple[bytes, AsideDone]] = []
@@ -250,7 +250,7 @@ class OutputFiles:
             try:
                 found.append((key, decode_aside(value)))
             except JournalError:
-                continue  # removed with the other damaged rows
+                continue  # the repair removes this row with the other damaged ones
         return found
 
     def _stored_ends(self) -> dict[int, End]:

@@ -2,9 +2,9 @@
 
 Readable rows of the old store are copied: entries, hosts, revisited pages, rows of rules and limits. Everything that
 can be derived from these and from the records is recreated: order and numbers of the queues, the journal of admitted
-URLs, the digests kept besides the seen-set, the schedule, the counters. So it does not matter which of these was
-damaged. Until the new store replaces the old one, nothing in the job is changed, except that damaged bodies are moved
-away.
+URLs, the digests kept besides the seen-set, the schedule, the counters. So it does not matter which of these derived
+parts were damaged. Until the new store replaces the old one, the repair changes nothing in the job, except that it
+moves damaged bodies away.
 
 To find out which URLs a damaged job still knows, and the state of each, 8 bytes of each URL's digest are enough. In an
 intact job, admitted = finished + pending holds for each URL, and each state is stored twice: pending in queue and
@@ -16,8 +16,8 @@ journal, finished in journal and output. So URLs lost in one part may still be i
     a digest only in the journal                has lost its address: it is forgotten, and admitted when found again
     a URL missing from the journal              is added by a new event
 
-Memory holds the first half of each URL's digest, in the order in which the job is read. The few rows that differ are
-then read again.
+Memory holds the first half of each URL's digest, in the order in which the job is read. The few rows on which two parts
+disagree are then read again.
 """
 
 from __future__ import annotations
@@ -98,8 +98,8 @@ def halves(digests: bytes) -> array[int]:
 
 
 def as_halves(values: array[int]) -> Halves:
-    """Return the values as a numpy array. It is a copy, because an array cannot grow while another object uses its
-    buffer."""
+    """Return the values as a numpy array. This is a copy, because ``values`` could not grow while another object uses
+    its buffer."""
     return np.array(values, np.uint64)
 
 
@@ -108,7 +108,7 @@ def each_digest(digests: bytes) -> list[bytes]:
 
 
 class UrlMarks:
-    """The marks of keys, which are the first halves of their digests. Keys are hashed in groups."""
+    """The marks of keys: the first half of each key's digest. Keys are hashed in groups."""
 
     def __init__(self, digests: UrlKeys) -> None:
         self._digests = digests
@@ -121,7 +121,8 @@ class UrlMarks:
             self._hash()
 
     def all(self) -> array[int]:
-        """Return the marks in the order in which keys were added. Deleting from this array removes them."""
+        """Return the marks in the order in which their keys were added. This is not a copy: a mark deleted from it is
+        removed here too."""
         self._hash()
         return self._marks
 
@@ -134,14 +135,14 @@ class JournalMarks(Struct):
     """The marks of the URLs in the journal."""
 
     admitted: array[int] = field(default_factory=lambda: array("Q"))
-    forgotten: set[int] = field(default_factory=set)  # halves of all digests ever removed from the seen-set
-    out: set[bytes] = field(default_factory=set)  # digests not in the seen-set after their last removal
-    done: dict[str, list[Finished]] = field(default_factory=dict)  # by URL; several if it was forgotten and found again
-    start: int = 0  # start of the record of the first kept event
+    forgotten: set[int] = field(default_factory=set)  # first halves of all digests ever removed from the seen-set
+    out: set[bytes] = field(default_factory=set)  # digests that were removed from the seen-set and not added again
+    done: dict[str, list[Finished]] = field(default_factory=dict)  # by URL; a URL forgotten and found again has several
+    start: int = 0  # where the record of the first kept event starts
 
 
 class QueueMarks(Struct):
-    """The pending URLs. ``revisits`` is 1 for each that was finished before."""
+    """The pending URLs. ``revisits`` has a 1 for each URL that was finished before, and a 0 for each other URL."""
 
     urls: UrlMarks
     revisits: bytearray = field(default_factory=bytearray)
@@ -198,9 +199,10 @@ class Remembered(Observer):
         self.queue.revisits.append(entry.revisit)
 
     def line(self, start: int, line: bytes, record: Record | None, key: str | None, *, held: bool) -> None:
-        """Record a line. The journal has the checksums of the records from its first kept event on."""
+        """Record a line. From its first kept event on, the journal has the checksums of the records."""
         end = start + len(line)
-        # An older record may belong to a URL that was forgotten and has been finished again since.
+        # The URL of an older record may have been forgotten and finished again since, so its event is not that of the
+        # record.
         told = record is not None and end > self.journal.start
         events = self.journal.done.get(str(record["url"]), []) if record is not None and told else []
         self.output.ends.append(end)
@@ -215,7 +217,7 @@ def _is(line: bytes, done: Finished) -> bool:
 
 
 class Belief(Struct, frozen=True):
-    """The facts known about the other parts.
+    """What is known about the other parts of the job.
 
     ``journal_names_all``: every admitted URL is in the journal. ``end`` is the end of the output according to the
     journal, None if unknown. ``repeats``: a URL may have several records."""
@@ -229,7 +231,7 @@ def finished_lines(found: Remembered, belief: Belief) -> Flags:
     """Return a flag for each line of the output: True if it is the record of a finished URL."""
     urls, ends = as_halves(found.output.urls.all()), as_halves(found.output.ends)
     good = found.output.whole_flags & np.frombuffer(bytes(found.output.held), np.bool_)
-    # A forgotten URL may be finished, and then pending or finished again.
+    # A URL that was forgotten after it was finished may be pending or finished again.
     free = np.isin(urls, np.array(sorted(found.journal.forgotten), np.uint64))
     good &= free | ~np.isin(urls, found.queue.unfinished)
     if belief.journal_names_all:
@@ -249,8 +251,8 @@ def finished_lines(found: Remembered, belief: Belief) -> Flags:
 
 
 WHOLE = f"{PAGES}.whole"  # file of all kept records, until it replaces the old files of records
-_CHANGES = 4_096  # changes in one batch
-_EVENT = 256  # URLs in one event of the journal
+_CHANGES = 4_096  # number of changes in one batch
+_EVENT = 256  # number of URLs in one event of the journal
 # Names that are rewritten, or that have no meaning in another store.
 _DERIVED = frozenset(
     {COUNTERS, OUTPUT_END, OUTPUT_ENDS, BODY_SIZES, LEDGER_COUNTS, ROW_COUNT, REPAIRING, FOLLOWED, SYNCED}
@@ -259,7 +261,7 @@ _COPIED = (Family.TRAPS, Family.CONTENT, Family.SOFT404, Family.INLET)
 
 
 class RepairContext(Struct, frozen=True):
-    """A job under repair: its store, open for reading, the new store, and the tools."""
+    """A job under repair: its old store, open for reading, its new store, and what the repair needs for its work."""
 
     directory: Path
     settings: Settings
@@ -298,7 +300,7 @@ class Rebuild:
         context, found, inventory = self._context, self._found, self._inventory
         for part in inventory.parts():
             for _ in part:
-                pass  # the changes are reported, not the findings
+                pass  # a repair reports its changes, not the findings
         self._report_rows()
         belief = self._belief(whole_store)
         good = finished_lines(found, belief)
@@ -370,7 +372,7 @@ class Rebuild:
             if key is not None:
                 again.setdefault(key, entry)
         marks = as_halves(halves(self._digests.digests(list(again))))
-        # All at once: looking up a single URL takes time in proportion to the number of others.
+        # Look up all URLs at once: a single look-up takes time in proportion to the number of URLs.
         there = np.concatenate((as_halves(found.queue.urls.all()), as_halves(found.output.urls.all())[good]))
         chosen = list(itertools.compress(again.values(), (~np.isin(marks, there)).tolist()))
         if chosen:
@@ -397,7 +399,7 @@ class Rebuild:
         kept = ((key, decode_entry(value)) for key, value in rows)
         for key, entry in itertools.chain(kept, ((b"", entry) for entry in again)):
             name, slot = queue_of(entry.href), b""
-            with contextlib.suppress(EntryError):  # the entry gets a new slot
+            with contextlib.suppress(EntryError):  # the entry gets another slot
                 host, slot = split_pending_key(key)
                 slot = slot if host == name else b""
             if not slot:
@@ -411,7 +413,8 @@ class Rebuild:
     # -- the output --------------------------------------------------------------------------------------------
 
     def _write_output(self, good: Flags) -> None:
-        """Write the kept records to a new file if the old files cannot stay, and store the ends of the outputs."""
+        """Write the kept records to a new file if the old files cannot be kept as they are, and store the ends of the
+        outputs."""
         context, files, size = self._context, self._files, self._found.output.size
         files.look(itertools.compress(self._lines(), good))
         damaged = sorted(name for name in self._inventory.bodies_lost if os.path.lexists(context.directory / name))
@@ -469,7 +472,7 @@ class Rebuild:
         fresh.pages_fetched = fresh.pages_redirected = fresh.pages_failed = fresh.seeds_fetched = 0
         fresh.urls_excluded = fresh.pages_soft404 = fresh.pages_blocked = 0
         fresh.status, fresh.urls = {}, [0] * len(URL_KINDS)
-        last = np.zeros(np.count_nonzero(good), np.bool_)  # flags of last records, in reverse order
+        last = np.zeros(np.count_nonzero(good), np.bool_)  # by record, last first: True if it is its URL's last
         last[np.unique(as_halves(self._found.output.urls.all())[good][::-1], return_index=True)[1]] = True
         for record, is_last in zip(self._records(good), last[::-1].tolist(), strict=True):
             tally.add(record)
@@ -491,8 +494,8 @@ class Rebuild:
     # -- other families ----------------------------------------------------------------------------------------
 
     def _copy_rows(self, again: set[bytes]) -> Counters:
-        """Copy the rows that do not depend on queue and output. ``again`` are pages that are visited as if for the
-        first time. Returns the counts of links left out of the other pages."""
+        """Copy the rows that do not depend on queue and output. ``again`` are the pages that will be visited as if for
+        the first time. Returns the counts of left-out links for all other pages."""
         for family in _COPIED:
             for key, value in self._whole_rows(family):
                 self._put(family, key, value)
@@ -509,7 +512,7 @@ class Rebuild:
                 self._put(Family.LEFT_OUT, key, value)
         last = (-1, 0)
         for key, value in self._whole_rows(Family.OUTBOX):
-            # Renumber the messages after a gap, so that the numbers are consecutive.
+            # Renumber the messages that follow a gap, so that all numbers are consecutive.
             target, number = read_key(key)
             last = target, number if target != last[0] else last[1] + 1
             self._put(Family.OUTBOX, row_key(*last), value)
@@ -531,8 +534,8 @@ class Rebuild:
 
     def _write_schedule(self, *, forget: bool) -> int:
         """Write the revisited pages and their schedule, and return the number of pages in it. A page that is not queued
-        and has no time is due immediately. With ``forget``, records of visits are lost, so a copy of the site may lack
-        changes: the next visit of each page then fetches the page unconditionally and compares it with nothing."""
+        and has no time is due immediately. ``forget`` is True if records of visits are lost, so that a copy of the site
+        may lack changes: the next visit to each page then fetches it unconditionally and compares it with nothing."""
         count = 0
         for key, value in self._whole_rows(Family.PAGES):
             page = unpack_page(value)
@@ -559,7 +562,7 @@ class Rebuild:
 
     def _put_host(self, host: Host, counts: tuple[int, int, HostResult]) -> None:
         size, retries = self._queue.sizes.get(host.name, (0, 0))
-        # Waiting revisits are found when the queue is read.
+        # Revisits that wait in the queue are found when it is read.
         host.queue = BackQueue(
             size,
             retries,
@@ -607,8 +610,8 @@ class _Journal:
         self._waiting = bytearray()
 
     def write(self, urls: Halves, keys: Iterator[str]) -> None:
-        """Admit each key once, and again after each time it was removed from the seen-set. ``urls`` are all URLs,
-        sorted. Raises OSError."""
+        """Admit each key once, and once more for each time that the key was removed from the seen-set. ``urls`` are all
+        URLs, sorted. Raises OSError."""
         met = bytearray(len(urls))
         out = dict[bytes, None]()
         while some := list(itertools.islice(keys, _EVENT)):
@@ -618,7 +621,7 @@ class _Journal:
             for at, (digest, place) in enumerate(zip(each_digest(digests), places, strict=True)):
                 if met[place]:
                     if urls[place] not in self._before.forgotten:
-                        continue  # another visit
+                        continue  # another visit to a URL already admitted
                     self._event(encode_forgotten(digest))
                 met[place] = True
                 self._waiting += digest

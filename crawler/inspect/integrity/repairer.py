@@ -11,7 +11,7 @@ repair is interrupted after that, the next repair completes it.
 
 A crawl is repaired partition by partition. Two problems are reported but not repaired: a missing partition, as its URLs
 are stored nowhere else, and URLs that belong to another partition. The latter occurs if directories were moved by hand.
-A run refuses such a crawl; moving the directories back is better than crawling part of the web again.
+A run refuses such a crawl: the user should move the directories back, rather than crawl part of the web again.
 """
 
 from __future__ import annotations
@@ -80,7 +80,8 @@ Left = list[tuple[Partition, Finding]]
 
 
 class Repaired(Struct, frozen=True):
-    """``was_whole`` is True if there was nothing to repair; ``left`` are the remaining findings."""
+    """The result of a repair. ``was_whole`` is True if there was nothing to repair; ``left`` are the findings that
+    remain."""
 
     was_whole: bool
     left: list[Finding]
@@ -90,13 +91,13 @@ def repair_job(directory: Path, now: float, tell: Tell, disk: Disk | None = None
     """Repair the job. ``tell`` is called with each change; ``now`` is in seconds since 1970; tests may pass another
     ``disk``.
 
-    Raises JobError if there is no job, it is in use, or another version of the program made it. Raises OSError if the
+    Raises JobError if there is no job, if it is in use, or if another version of the program made it; OSError if the
     disk fails."""
     if not any((directory / name).exists() for name in (IDENTITY, STORE, REPAIRED, SEEN)):
         raise JobError(f"{directory} holds no crawl: give a job directory")
     check_restored(directory)
     check_in_bucket(directory, 0)
-    _check_repairable(directory)  # before anything is written, including the lock file
+    _check_repairable(directory)  # check this before anything is written, even the lock file
     try:
         lock = JobLock(directory)
     except OSError as error:
@@ -113,7 +114,7 @@ def repair_job(directory: Path, now: float, tell: Tell, disk: Disk | None = None
 
 
 def find_all(directory: Path) -> list[Finding]:
-    """Return the findings of ``verify``, including an error that stops it."""
+    """Return the findings of ``verify``; an error that stops it is the last finding."""
     found: list[Finding] = []
     try:
         found.extend(verify_job(directory))
@@ -123,8 +124,8 @@ def find_all(directory: Path) -> list[Finding]:
 
 
 def _check_repairable(directory: Path) -> None:
-    """Raise JobError for files of another version, which are not damaged, and for the job of another fetcher, whose
-    requests are not in its records."""
+    """Raise JobError for files from another version, which are not damage, and for a job of another fetcher, because
+    its records do not contain its requests."""
     try:
         fetcher = read_identity(directory).fetcher
     except OtherFormatError:
@@ -146,9 +147,9 @@ def _check_repairable(directory: Path) -> None:
 
 
 def repair_crawl(directory: Path, now: float, tell: Callable[[Partition, Change], None]) -> tuple[list[Repaired], Left]:
-    """Repair the job, or each partition. Returns the results, and the remaining findings with their partitions.
-    ``tell`` is called with each change. Raises the exceptions of ``repair_job``; JobError also if the crawl is running,
-    before anything is changed."""
+    """Repair the job, or each partition of a crawl. Returns the results, and the remaining findings with their
+    partitions. ``tell`` is called with each change. Raises the exceptions of ``repair_job``; JobError also if the crawl
+    is running, before anything is changed."""
     crawl = read_crawl_file(directory) if holds_crawl(directory) else None
     done, left = list[Repaired](), Left()
     with at_rest(directory):
@@ -184,20 +185,20 @@ class _Repair:
         self._tell = tell
         self._disk = disk
         self._quarantine = Quarantine(directory, disk)
-        self._identity_told: Identity | None = None  # None: unreadable
+        self._identity_told: Identity | None = None  # None if it cannot be read
         with contextlib.suppress(JobError):
             self._identity_told = read_identity(directory)
         told = self._identity_told
-        self._partition = None if told is None else told.partition  # None: not a partition, or unknown
+        self._partition = None if told is None else told.partition  # None if not a partition, or if unknown
 
     def run(self) -> None:
         if (self._directory / REPAIRED).exists():  # a repair was interrupted here
             place_whole(self._directory / PAGES, self._disk, self._quarantine)
             self._place()
-            self._quarantine = Quarantine(self._directory, self._disk)  # the current one already contains a store
+            self._quarantine = Quarantine(self._directory, self._disk)  # the current one already has a store
         else:
             (self._directory / WHOLE).unlink(missing_ok=True)
-        with contextlib.suppress(JobError):  # unreadable without job.json, which is rebuilt first
+        with contextlib.suppress(JobError):  # the small files are unreadable without job.json, which is rebuilt first
             self._small_files()
         if find_all(self._directory):
             self._rebuild_all()
@@ -311,8 +312,8 @@ class _Repair:
         failpoint("repair.placed")
 
     def _restart_crawl(self) -> None:
-        """Start over: without queues, the pending URLs are unknown, and can be found only by fetching the pages
-        again."""
+        """Make the crawl start over: without queues, the pending URLs are unknown, and only fetching the pages again
+        can find them."""
         pages = self._directory / PAGES
         if text_size(pages):
             for path in (*page_paths(pages), pages):
@@ -356,8 +357,8 @@ class _Repair:
     # -- the secret --------------------------------------------------------------------------------------------
 
     def _find_hash(self, store: RocksStore) -> KeyHash:
-        """Return the journal's hash. Raises JobError if it is lost, because the digests cannot be interpreted without
-        it."""
+        """Return the hash of URLs that the journal uses. Raises JobError if it is lost, because it is needed to
+        interpret the digests."""
         told = None if self._identity_told is None else self._identity_told.hash
         try:
             kept = kept_hash(store)

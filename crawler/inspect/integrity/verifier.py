@@ -1,4 +1,4 @@
-"""Verifies a job: checks all checksums, and whether the parts of the job agree.
+"""Verifies a job: checks all checksums, and checks whether the parts of the job agree.
 
 In a crawl, each partition is verified as a job, and each is checked for URLs that belong to other partitions. Since a
 URL belongs to exactly one partition, this also shows that no URL is in two partitions.
@@ -49,12 +49,12 @@ _OF_OUTPUTS = frozenset({Kind.PARTS_LOST, Kind.BODIES_LOST, Kind.OUTPUT_END})
 
 
 def verify_job(directory: Path) -> Iterator[Finding]:
-    """Yield the findings of the job; none if it is intact.
+    """Yield the findings about the job; there are none if it is intact.
 
     A read error ends only the part being read. If the job cannot be opened, nothing else is checked. Raises JobError if
     there is no job, OSError if the disk fails, and NoMemoryError."""
     try:
-        read_identity(directory)  # first: files of another version cannot be checked
+        read_identity(directory)  # done first, because files of another version cannot be checked
         yield from _verify(directory)
     except NoMemoryError:
         raise  # not damage
@@ -86,9 +86,9 @@ def _verify(directory: Path) -> Iterator[Finding]:
             yield from parts.check(_requests(job.store))
         files = list(file_findings(job.directory / PAGES))
         yield from files
-        # After a lost file, every later record would be another finding.
+        # If a file is lost, the offsets of all later records are wrong: do not report each of these records.
         is_moved = not MOVED.isdisjoint(finding.kind for finding in files)
-        gone = dict[str, None]()  # places of missing outputs
+        gone = dict[str, None]()  # places of the missing files of outputs
         inventory = Inventory(source, observer, cut=_cut(job, observer.sequence))
         for part in inventory.parts():
             for finding in parts.check(part):
@@ -102,7 +102,8 @@ def _verify(directory: Path) -> Iterator[Finding]:
 
 
 class _Parts:
-    """Runs the parts of a check; an error ends only one part. ``unreadable`` is True after an error of the store."""
+    """Runs the parts of a check; an error ends only the part in which it occurs. ``unreadable`` is True after an error
+    of the store."""
 
     def __init__(self) -> None:
         self.unreadable = False
@@ -121,15 +122,15 @@ class _Parts:
 
 
 class SeenCheck(Observer):
-    """Looks up every URL in the seen-set, in groups. Without a loaded seen-set it checks nothing."""
+    """Looks up every URL in the seen-set, in groups. If no seen-set is loaded, it checks nothing."""
 
     def __init__(self) -> None:
         self._seen: SeenSet | None = None
-        self._gone: set[bytes] = set()  # digests of all keys ever removed; few, as only operators remove keys
+        self._gone: set[bytes] = set()  # digests of all keys ever removed; these are few, as only operators remove keys
         self._admitted: list[tuple[int, bytes]] = []
         self._pending: list[str] = []
-        self._first_row = b""  # digests of the pending URLs
-        self._lines: list[tuple[int, str]] = []  # start of the record, and the key
+        self._first_row = b""  # row of the first URL in ``_pending``
+        self._lines: list[tuple[int, str]] = []  # start of each record, and the key of its URL
         self.sequence: int | None = None  # journal position of the generation that a run would load
 
     def load(self, job: OpenJob) -> Iterator[Finding]:
@@ -199,12 +200,12 @@ def _logs(directory: Path) -> Iterator[Finding]:
     fault = log_fault(directory / STORE)
     if fault is not None:
         details: dict[str, Detail] = {"log": fault.log, "offset": fault.offset, "error": str(fault)}
-        # Changes that were never synced may be torn after a power loss: a run reads the log up to the damage.
+        # A power loss may tear changes that were never synced: a run then reads the log up to the damage.
         yield Finding(Kind.LOG_DAMAGED, STORE, details, mends=not fault.durable)
 
 
 def _cut(job: OpenJob, sequence: int | None) -> OutputCut | None:
-    """Return how a run would cut the output; None if the run would refuse the job, or if its answer is unknown."""
+    """Return how a run would cut the output; None if the run would refuse the job, or if this is not known."""
     path = job.directory / PAGES
     if sequence is None:
         return None
@@ -216,11 +217,11 @@ def _cut(job: OpenJob, sequence: int | None) -> OutputCut | None:
         finally:
             outputs.close()
     except (JobError, JournalError, StoreError):
-        return None  # reported by the checks of the parts
+        return None  # the checks of the parts report this error
 
 
 def file_faults(directory: Path) -> Iterator[tuple[str, str]]:
-    """Yield the damaged small files, each by its path in the job, with its fault. Raises JobError, SettingsError,
+    """Yield the damaged small files: the path in the job and the fault of each. Raises JobError, SettingsError,
     OSError."""
     faults = {
         RUN: read_run(directory).fault,
@@ -244,7 +245,7 @@ def file_faults(directory: Path) -> Iterator[tuple[str, str]]:
 
 
 def _hash(job: OpenJob) -> Iterator[Finding]:
-    """Compare the two copies of the hash and its secret."""
+    """Compare the two copies of the hash of URLs, including its secret."""
     try:
         kept = kept_hash(job.store)
     except FilterError as error:
@@ -255,11 +256,11 @@ def _hash(job: OpenJob) -> Iterator[Finding]:
 
 
 def _requests(store: Reader) -> Iterator[Finding]:
-    """Check that a request is stored for each pending URL, in the job of another fetcher."""
+    """Check that the job of another fetcher stores a request for each pending URL."""
     for rows in store.pages(Family.PENDING):
         names = []
         for key, value in rows:
-            with contextlib.suppress(EntryError):  # reported with the queue
+            with contextlib.suppress(EntryError):  # the check of the queue reports it
                 names.append((name_in(decode_entry(value).href).encode("ascii"), key))
         names.sort()
         stored = store.get_many(Family.REQUESTS, [name for name, _ in names])
@@ -286,7 +287,8 @@ _URL = re.compile(rb'\{"url":("(?:[^"\\]|\\.)*")')
 
 
 def verify_crawl(directory: Path) -> Iterator[tuple[Partition, Finding]]:
-    """Yield the findings of each partition; none if all are intact. Raises the exceptions of ``verify_job``."""
+    """Yield the findings about each partition; there are none if all are intact. Raises the exceptions of
+    ``verify_job``."""
     crawl = crawl_partitions(directory)
     for partition in crawl.found:
         yield from ((partition, finding) for finding in verify_job(partition.directory))
@@ -318,8 +320,8 @@ def _hosts_elsewhere(partition: Partition, placement: Placement) -> Iterator[Fin
 
 
 def _records_elsewhere(partition: Partition, placement: Placement) -> Iterator[Finding]:
-    """Yield one finding for all misplaced records, with the first of them and their number. Records from before a split
-    are not misplaced."""
+    """Yield one finding for all misplaced records, which gives the first of them and their number. Records from before
+    a split are not misplaced."""
     first, count = None, 0
     with open_job(partition.directory) as job:
         descent = read_descent(job.store)

@@ -124,8 +124,8 @@ class OwnRules(Struct, frozen=True):
 
 class LeftOutRows:
     """The URLs and links that limits left out of a job. ``again`` counts a finished URL as queued for another visit and
-    returns its entry; None if it is already queued. ``tell`` is called with one line for the first URL that each rule
-    refuses."""
+    returns its entry, or None if the URL is already queued. ``tell`` is called with one line for the first URL that
+    each rule refuses."""
 
     _rules: OwnRules  # rules of this run; set by ``load``
     _traps: Traps
@@ -144,7 +144,7 @@ class LeftOutRows:
         self._number = 0  # number of the limits of this run
         self._lifted: dict[int, Lifted] = {}  # limits of earlier runs that this run lifts, by run number
         self._rest: list[str] = []  # rules (or ``_PAGES``) whose rows are still to be read
-        self._at = b""  # key of the next row to read, of the first of these rules
+        self._at = b""  # key of the next row to read, among the rows of the first of these rules
         self._told: set[Rule] = set()
         self.tell: Callable[[str], None] = lambda _: None
 
@@ -178,7 +178,8 @@ class LeftOutRows:
         return frozenset[Limit]().union(*(each.limits for each in self._lifted.values()))
 
     def tell_rest(self, say: Callable[[str], None]) -> None:
-        """Report to ``say`` which pages are revisited, and to ``tell`` how many URLs of earlier runs stay excluded."""
+        """Report to ``say`` the lifted limits whose pages are revisited, and to ``tell`` how many URLs of earlier runs
+        stay excluded."""
         for rule, number in self._counters.urls_held_back.items():
             if rule not in self._rest:
                 are = "URL is" if number == 1 else "URLs are"
@@ -298,7 +299,8 @@ class LeftOutRows:
         return refused
 
     def _progress(self) -> tuple[int, list[str], bytes]:
-        """Return (number of the limits with which rows are read, rules still to be read, key of the next row)."""
+        """Return the number of the limits with which rows are read, the rules still to be read, and the key of the next
+        row."""
         value = self._store.get(Family.META, _PROGRESS)
         try:
             return (0, [], b"") if value is None else _decode_progress(value)

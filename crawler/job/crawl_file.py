@@ -3,9 +3,9 @@
 DIR/crawl.json       an envelope, readable only by its owner: it contains the secret that places URLs
 DIR/partitions/07    the job directory of partition 7, created when a worker first opens it
 DIR/partitions/07/left  exists once the partition may have been resumed in another directory
-DIR/begun/07         an empty file, created after the directory: if only the directory is missing, its state is lost
+DIR/begun/07         an empty file, created after the directory: if it exists alone, the partition's state is lost
 
-This file is read before anything else of the crawl, and its version before the rest of it.
+``crawl.json`` is read before anything else of the crawl, and its version before the rest of the file.
 """
 
 from __future__ import annotations

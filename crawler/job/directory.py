@@ -32,7 +32,8 @@ LAUNCH_SEEDS = "seeds.txt"  # the seeds that were entered to start such a crawl
 # started, and files of the program that starts one.
 _LAUNCHED = frozenset({"lock", f"{IDENTITY}.part", LAUNCH_LOG, LAUNCH_LOG_BEFORE, LAUNCH_SEEDS})
 _BEFORE = _LAUNCHED | {"lost+found", "crash.txt", BUCKET}
-# These errors mean that the directory cannot be used as requested. All others mean a failure of the disk or the system.
+# These errors mean that the directory cannot be used as requested. All other errors mean a failure of the disk or the
+# system.
 UNUSABLE = frozenset(
     {
         errno.EACCES,

@@ -64,8 +64,9 @@ _URL_OF: dict[Family, Callable[[bytes, bytes], str]] = {
 class Descent(Struct, frozen=True):
     """The splits from which a partition resulted.
 
-    Its journal has ``surplus`` more admitted keys than it counts; the first ``records`` bytes of its records are about
-    URLs of several partitions; earlier records of its URLs are in the partitions ``ancestors``, the latest first."""
+    Its journal has ``surplus`` more admitted keys than the partition counts; the first ``records`` bytes of its records
+    are about URLs of several partitions; earlier records of its URLs are in the partitions ``ancestors``, the latest
+    first."""
 
     surplus: int = 0
     records: int = 0

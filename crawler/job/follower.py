@@ -28,7 +28,7 @@ class GapError(Exception):
 
 
 class Follower:
-    """A directory opened for writing. It must be closed."""
+    """A copy of a job directory, opened for writing. It must be closed."""
 
     def __init__(self, directory: Path, platform: Platform, sizes: OutputSettings, *, checks: bool = True) -> None:
         """Open the directory. ``checks``: compare the outputs with the store, and cut them to match it; if False, they

@@ -12,8 +12,8 @@ out. The row of a URL is removed in the transaction that requeues it. The row of
 again: if the visit fails, ``crawler retry`` can still find what is missing. The counters have the totals.
 
 The limits of each run have a number, and META holds them under ``limits/`` and the number. A run that lifts limits
-reads their rows, a few at a time while it crawls. It stores its progress in the same transactions, so a crash repeats
-nothing. As long as the limits are unchanged, no rows are read.
+reads the rows of these limits, a few at a time while it crawls. It stores its progress in the same transactions, so a
+crash repeats nothing. As long as the limits are unchanged, no rows are read.
 """
 
 from __future__ import annotations
@@ -276,7 +276,7 @@ class LeftOutRows:
             self._put(refused, row.entry, batch)
             return None
         self._counters.urls_returned += 1
-        if row.rule is Rule.CONSENT:  # it was visited, and may be queued for its links
+        if row.rule is Rule.CONSENT:  # the URL was visited, and may be queued for its links
             return self._again(row.entry, 1, batch)
         self._counters.revisits += 1
         return row.entry._replace(tries=0, throttled=0)

@@ -304,7 +304,7 @@ class _Batch:
         self._directories = {target}
 
     def take(self, row: _Row) -> None:
-        """Write the file of the page, or mark it for removal. Raises JobError if it would be outside the target,
+        """Write the file of the page, or mark it for removal. Raises JobError if the file would be outside the target,
         OSError."""
         file = file_of(row.url)
         path = self._target / file

@@ -77,7 +77,7 @@ class SharedPlatform:
 
 
 class _Share(Executor):
-    """One job's view of the shared thread, which keeps running after the job has shut it down."""
+    """One job's view of the shared thread, which keeps running after the job has shut down its view."""
 
     def __init__(self, thread: Executor) -> None:
         self._thread = thread

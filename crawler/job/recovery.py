@@ -82,8 +82,9 @@ class SeenSpec(Struct, frozen=True):
 class RestoredSeen(Struct, frozen=True):
     """The restored seen-set.
 
-    ``sequence``: the journal sequence of its generation; later finished URLs are not part of it. ``replayed``: the
-    number of keys replayed from the journal, including forgotten ones. ``faults``: why generations were skipped."""
+    ``sequence``: the journal sequence of its generation; URLs that were finished later are not part of that generation.
+    ``replayed``: the number of keys replayed from the journal, including forgotten ones. ``faults``: why generations
+    were skipped."""
 
     seen: SeenSet
     sequence: int

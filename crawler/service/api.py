@@ -43,7 +43,7 @@ FRESH_TIMES = 20  # ... or this many times as long as the table took to read, if
 MOST_TABLES = 32  # tables cached at a time: each may have a thousand rows
 MOST_ROWS = 1_000  # hosts in one answer
 MOST_CHANGES = 1_000  # records in one answer
-MOST_OFFSET = 100_000  # hosts that a request may skip: sorting holds their rows in memory
+MOST_OFFSET = 100_000  # maximum number of hosts that a request may skip: sorting holds their rows in memory
 
 
 class Api:

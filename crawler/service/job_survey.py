@@ -1,7 +1,7 @@
 """Counts the records of a job or crawl for its dashboard, in a separate thread.
 
-The crawl passes no data to the thread, which reads the file of records up to the last final record. While it catches up
-on many records, it pauses between steps so that it takes only a limited share of a core.
+The crawl passes no data to the thread, which reads the file of records up to the last final record. While the thread
+catches up on many records, it pauses between steps so that it takes only a limited share of a core.
 """
 
 from __future__ import annotations

@@ -31,7 +31,7 @@ class Configuration(Struct, frozen=True):
 
     @property
     def read(self) -> Read | None:
-        """A function that calls ``read_again`` in a thread; None without ``read_again``."""
+        """A function that calls ``read_again`` in a thread; None if there is no ``read_again``."""
         again = self.read_again
         return None if again is None else lambda: asyncio.to_thread(again)
 

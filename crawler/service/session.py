@@ -51,7 +51,7 @@ class RunOptions(Struct, frozen=True):
     a job to be resumed. ``records_to`` is a descriptor to which records are copied; the run ends if its reader closes
     it. ``code`` is the user's. ``begun`` is called with the run before the run does anything. ``signals``: ending
     signals stop the run instead of being left to the caller. ``opening`` is called with the link to the dashboard.
-    ``keeps_open``: another server at the dashboard's address follows, unless the run failed or a signal ended it."""
+    ``keeps_open``: another server will follow at the dashboard's address, unless the run fails or a signal ends it."""
 
     finite: bool = True
     check: Callable[[Job], None] | None = None
@@ -256,10 +256,10 @@ async def drive_and_checkpoint(worker: Worker, run: Run, clock: Callable[[], flo
     try:
         await worker.drive(run)
     finally:
-        # After a bug too: the work is worth keeping if memory and store still agree.
+        # Do this after a bug too: the work is worth keeping if memory and store still agree.
         if run.job.writer.whole:
-            # Write the whole seen-set only at the end of a crawl, so that reading it does not replay the journal; a
-            # user who stops a crawl should not wait for that.
+            # Write the whole seen-set only at the end of a crawl, so that later readers need not replay the journal; a
+            # user who stops a crawl should not have to wait for it.
             await run.job.checkpoint(clock(), whole=run.life.state is State.ENDED)
             await run.job.sync()
     if run.job.writer.failed is not None:

@@ -19,7 +19,7 @@ from crawler.job.open_files import OpenFiles
 VIEW_INTERVAL = 0.25  # seconds between updates of the progress view
 LIVE_INTERVAL = 1.0  # seconds between updates of live.json
 COURSE_INTERVAL = 60.0  # seconds between two writes of the history
-LIVE_EVENTS = 50  # number of the newest events in live.json
+LIVE_EVENTS = 50  # maximum number of events in live.json, the newest ones
 
 
 def told_every(partitions: int) -> float:

@@ -107,7 +107,7 @@ class Statistic(Struct, frozen=True):
     ``kind`` is the kind of its metric: "counter", "gauge", or empty for none. ``name`` is the metric's name if it
     differs from the statistic's, ``unit`` its suffix. With ``label`` the value is either a mapping, whose keys are the
     label's values, or one of its words, with 1 for that word and 0 for the others. The metric is the value times
-    ``scale``. ``pool`` is None if pooling has a special rule for it."""
+    ``scale``. ``pool`` is None if a special rule pools the statistic."""
 
     help: str = ""
     kind: str = ""
@@ -247,10 +247,10 @@ _COUNTED: dict[str, Statistic] = {
 }
 
 _OTHERS: dict[str, Statistic] = {
-    "state": gauge("1 for the state of the crawl, 0 for the others.", None, label=Label("state", STATES)),
+    "state": gauge("1 for the state of the crawl, 0 for the other states.", None, label=Label("state", STATES)),
     "paused": shown(None),
     "paused_by": gauge(
-        "1 for the cause of the pause, 0 for the others; absent without a pause. A pause for hours ends by itself.",
+        "1 for the cause of the pause, 0 for other causes; absent without a pause. A pause for hours ends by itself.",
         None,
         name="pause_cause",
         label=Label("cause", PAUSES),
@@ -270,7 +270,7 @@ _OTHERS: dict[str, Statistic] = {
     "hosts_by_state": gauge("Hosts by state, at the last count.", whole, name="hosts_in_state", label=Label("state")),
     "hosts_without_page": gauge("Hosts that gave no page, by cause.", label=Label("cause")),
     "hosts_need_browser": shown(None),
-    "slots.total": gauge("Requests that the crawl may have in flight.", name="slots"),
+    "slots.total": gauge("Number of requests that the crawl may have in flight.", name="slots"),
     "slots.free": gauge("Slots that are free."),
     "slots.quick": gauge("Slots held by quick hosts."),
     "slots.new": gauge("Slots held by hosts that have not answered yet."),
@@ -280,7 +280,7 @@ _OTHERS: dict[str, Statistic] = {
     "slots.shut_to": shown(common),
     "slots.slow_from_seconds": shown(most),
     "slots.rate": shown(total),
-    "slots.rate_waiting": gauge("Requests waiting for politeness.rate.", name="rate_waiting_requests"),
+    "slots.rate_waiting": gauge("Requests that wait because of politeness.rate.", name="rate_waiting_requests"),
     "render_cpu_seconds": counter(
         "CPU time of the processes that render pages, without other processes of the browser."
     ),
@@ -310,7 +310,7 @@ _OTHERS: dict[str, Statistic] = {
     ),
     "text_failed": counter("Pages of this run whose text could not be extracted."),
     "pages_parsed": counter(
-        "Pages of this run by parser: links read from tokens, or why a tree was needed.", label=Label("by")
+        "Pages of this run by parser: read from tokens, or the reason why a tree was needed.", label=Label("by")
     ),
     "outputs.*.files": shown(total),
     "outputs.*.bytes": gauge("Size of an output."),
@@ -357,7 +357,7 @@ _OTHERS: dict[str, Statistic] = {
         "Expected number of URLs skipped by mistake by the end of the crawl.", name="seen_end_skipped_urls"
     ),
     "seen_warning.cause": gauge(
-        "1 for the cause of the warning about the seen-set, 0 for the others; absent without a warning.",
+        "1 for the cause of the warning about the seen-set, 0 for other causes; absent without a warning.",
         None,
         name="advice_cause",
         label=Label("cause", CAUSES),

@@ -6,8 +6,8 @@ dropped. There are three series:
 
 - ``recent``: the last ``RECENT`` seconds, one observation per second;
 - ``hour``: the last ``HOUR`` seconds, one per ten seconds;
-- ``all``: observations at equal distances since the job started. Whenever it reaches ``MOST``, every second one is
-dropped, and the distance doubles.
+- ``all``: observations at equal distances since the job started. Whenever the series reaches ``MOST``, every second
+observation is dropped, and the distance doubles.
 
 ``dump`` and ``restore`` store and load the series, so that they outlast a run.
 
@@ -118,7 +118,7 @@ class History:
     def observe(self, now: float, stats: Mapping[str, Any]) -> None:
         """Add ``stats`` as observed at ``now`` (seconds, increasing).
 
-        A time that is not after the last one is ignored.
+        An observation that is not later than the last one is ignored.
         """
         if self._last is not None and now <= self._last[0]:
             return
@@ -172,7 +172,7 @@ class History:
     def restore(self, content: Mapping[str, Any], now: float) -> None:
         """Restore what ``dump`` returned. Observations after ``now`` are dropped (the clock was set back).
 
-        Raises HistoryError and then changes nothing."""
+        Raises HistoryError, in which case nothing is changed."""
         try:
             read = {name: _read(content[name]) for name in self._windows}
         except (KeyError, TypeError, ValueError, AttributeError) as error:

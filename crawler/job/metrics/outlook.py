@@ -109,7 +109,7 @@ class Observed:
 
 class TimeLeft(Struct, frozen=True):
     """The time to the end of a crawl. ``at_least``: the crawl still finds URLs, or the slowest host waits because of
-    failures, so it may well take longer.
+    failures, so the crawl may well take longer.
 
     ``host`` is the host that determines the time, None if no single host does. ``grows``: the queue of this host grows
     as fast as it is read. ``like``: the pattern of its URLs, if they are also far from the seeds."""

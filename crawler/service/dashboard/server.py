@@ -55,7 +55,7 @@ class LiveServer:
         self._interval = settings.interval
         self.server = HttpServer(access, routes, limits or Limits())
         self.ticking: asyncio.Task[None] | None = None
-        self.ends = True  # False if another server at this address follows, to which the listeners connect again
+        self.ends = True  # False if another server will follow at this address, to which the listeners then reconnect
 
     async def start(self) -> str:
         """Bind, and return the URL to open (without the token). Raises OSError if it cannot bind."""

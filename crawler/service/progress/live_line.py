@@ -82,7 +82,7 @@ def _line(stats: Mapping[str, Any]) -> str:
 
 
 def _fpp(seen: Mapping[str, Any]) -> str:
-    """Return the false-positive probability if it may cost pages, otherwise an empty text."""
+    """Return the false-positive probability in words if it may cost pages, otherwise an empty string."""
     if not is_in_doubt(seen):
         return ""
     return f"fpp {probability(seen.get('fpp_estimated'))} (target {probability(seen.get('fpp_target'))})"

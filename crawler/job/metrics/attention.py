@@ -142,7 +142,7 @@ def _of_hosts(stats: Mapping[str, Any]) -> Iterator[Need]:
     if retired >= many and retired > in_vain:
         text = f"{count(retired)} of {counted(hosts, 'host')} were given up"
         act = "Sort the hosts by failures to see why. If the local network is the cause, fix it and visit them again."
-        yield Need("hosts-retired", text, "Many hosts were abandoned", act)
+        yield Need("hosts-retired", text, "Many hosts were given up", act)
     if scripted := need_browser(stats):
         told = stats["hosts_need_browser"]["count"] >= HOSTS_SHARE * hosts
         act = "Only a browser finds links made by scripts. crawler hosts --sort needs_scripts lists the hosts."

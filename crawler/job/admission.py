@@ -46,12 +46,12 @@ from crawler.url.refusal.forbidden_targets import Refusal, Rule
 from crawler.url.scope.priority_rules import PriorityRules
 from crawler.url.urls.canonicaliser import Canonical
 
-_ROWS = 256  # events read at a time: each has at most a few thousand digests
+_ROWS = 256  # number of events read at a time; each holds at most a few thousand digests
 
 
 class JournalSearch:
-    """A search, one page of events at a time. ``found``: for each digest found, how often the journal admits its key,
-    minus how often it removes that key."""
+    """A search that reads one page of events at a time. ``found`` maps each digest found to the number of times that
+    the journal admits its key, minus the number of times that it removes the key."""
 
     def __init__(self, journal: Reader, digests: bytes) -> None:
         self.found: Counter[bytes] = Counter()
@@ -77,7 +77,7 @@ class JournalSearch:
         return len(rows) == _ROWS
 
     def missing(self) -> list[int]:
-        """Read the rest, and return the positions of the digests whose keys are not admitted now, each digest once."""
+        """Read the remaining events. Returns the first position of each digest whose key is not admitted now."""
         while self.step():
             pass
         size, met, missing = DIGEST_SIZE, set[bytes](), []
@@ -94,7 +94,7 @@ _KEY = attrgetter("key")
 
 
 class KnownUrls(Protocol):
-    """Older seen-sets, which are only read."""
+    """The seen-sets of older crawls, which are only read."""
 
     def contains(self, urls: Sequence[Canonical]) -> list[bool]:
         """Return, for each URL, True if one of the seen-sets contains it. Raises OSError."""
@@ -104,7 +104,7 @@ class KnownUrls(Protocol):
 
 
 class AdmissionPolicy(Struct, frozen=True):
-    """Decisions on single URLs: ``traps`` refuses some, ``classes`` assigns the priority class of the others,
+    """The parts that decide on single URLs: ``traps`` refuses some, ``classes`` assigns priority classes to the others,
     ``router`` leaves out URLs of other jobs, and ``known`` leaves out links to URLs in older seen-sets."""
 
     traps: Traps
@@ -135,7 +135,7 @@ class Admission:
         self._recent = set[str]()  # keys known to be in the seen-set
         self.journalled = 0  # keys added or removed since this object was created
         self.origins: Origins | None = None  # servers to which links may lead; None: any
-        self.dropped: dict[str | None, Counter[str]] = {}  # refused links by page, counted by limit
+        self.dropped: dict[str | None, Counter[str]] = {}  # number of refused links, by page and limit
 
     def admit(self, found: Found, transaction: Transaction) -> int:
         """Queue the new URLs that belong to this job. A URL that a trap refuses is finished at once. Returns the number
@@ -158,11 +158,11 @@ class Admission:
         is_given = seed and via is None and self._frontier.order is Order.SCORE
         score = SEED_SCORE if is_given else share / len(urls)
         met = len(urls)
-        if not (share or found.candidates):  # these values must be updated even for known URLs
+        if not (share or found.candidates):  # importance and facts must be updated even for known URLs
             urls = list(compress(urls, map(not_, map(self._recent.__contains__, map(_KEY, urls)))))
         keys = list(map(_KEY, urls))
         digests, new = self.seen.admit(keys, batch) if keys else (b"", [])
-        # Every run reads the seeds again, so known seeds are not duplicates on the web.
+        # Every run reads the seeds again, so a known seed is not counted as a duplicate.
         self.counters.urls_duplicate += 0 if (seed and via is None) or copy is not None else met - len(new)
         if not keys:
             return 0
@@ -197,7 +197,7 @@ class Admission:
             if priority is None:
                 priority = self.policy.classes.of(href, depth, seed=seed, sitemap_priority=known.listed)
             if chain:
-                priority = 0  # so that it is visited while its cookies are valid
+                priority = 0  # so that the URL is visited while its cookies are valid
             elif priority is None:
                 priority = otherwise if known.priority is None else known.priority
             often = 0 if known.stated is None else known.stated.frequency
@@ -213,7 +213,7 @@ class Admission:
         batch = transaction.batch
         digests, new = self.seen.admit([request.name for request in brought], batch)
         if len(new) < len(brought):
-            # A request may collide with one that was just added: its bits are set already, but it counts as new.
+            # If a request collides with one that was just added, its bits are already set, but it still counts as new.
             fresh = set(new)
             self.seen.restore(_chosen(digests, [at for at in range(len(brought)) if at not in fresh]))
         self._name(digests, batch)
@@ -223,8 +223,8 @@ class Admission:
         self._frontier.admit(entries, batch, places=places)
 
     def _found_again(self, found: Found, hrefs: Sequence[str], importance: float, batch: Batch) -> None:
-        """Update known URLs to which more links lead: they gain importance, and a better score moves them to an earlier
-        class, unless a rule fixes their class."""
+        """Update known URLs to which new links lead: the URLs gain importance, and a better score moves a URL to an
+        earlier class, unless a rule fixes its class."""
         if found.share:
             self._frontier.credit(hrefs, importance, batch)
         of, better = self.policy.classes.of, dict[str, int]()
@@ -235,7 +235,8 @@ class Admission:
         self.counters.urls_raised += self._frontier.raise_classes(better, batch)
 
     def _unknown(self, known: KnownUrls, found: Found, urls: Sequence[Canonical]) -> Sequence[Canonical]:
-        """Leave out links to known URLs, and count them. Sitemaps are always read, because they list new pages."""
+        """Leave out links to known URLs, and count these links. Sitemaps are always read, because they list new
+        pages."""
         if found.probe or found.sitemaps or not urls:
             return urls
         left = [url for url, is_known in zip(urls, known.contains(urls), strict=True) if not is_known]
@@ -263,8 +264,8 @@ class Admission:
         self._name(digests, batch)
 
     def leave_out(self, urls: Sequence[Canonical], copy: CopiedPage, transaction: Transaction, now: float) -> None:
-        """Refuse the new links of a page that is a copy of another. Each gets a record, until the host reaches the
-        limit of such records for a trap; after that the links are ignored."""
+        """Refuse the new links of a page that is a copy of another. Each link gets a record, until the host reaches the
+        trap's limit on such records; further links are ignored."""
         if urls and self.policy.traps.takes_copies(copy.href):
             self.admit(Found(urls, copy.depth + 1, copy.href, found_at=now, copy=copy), transaction)
 
@@ -349,8 +350,8 @@ class Admission:
 
 
 def admitted_less_forgotten(journal: Reader, digests: bytes) -> Counter[bytes]:
-    """Return, for each of ``digests``, how often the journal admits its key, minus how often it removes that key. Reads
-    the whole journal."""
+    """Read the whole journal. Returns, for each of ``digests``, the number of times that the journal admits its key,
+    minus the number of times that it removes the key."""
     search = JournalSearch(journal, digests)
     while search.step():
         pass

@@ -1,4 +1,4 @@
-"""Makes a job durable: syncs, and generations of the seen-set that replace a part of the journal.
+"""Makes a job durable, by syncs and by generations of the seen-set, which replace a part of the journal.
 
 Long work is split into pieces. A generator yields a callable that may run in a thread, or None where other tasks may
 run. ``drive`` runs all pieces at once, ``drive_beside`` runs them while an event loop runs, and a ``Walk`` lets the
@@ -33,8 +33,8 @@ _ENDS = 1_000  # number of output ends kept: one per sync, and so one per second
 
 
 class Promises:
-    """``durable``: number of transactions that are durable here, -1 if a killed process may have left some that are
-    not; ``stored``: number of transactions in the store of the crawl, None if it has none."""
+    """``durable``: the number of transactions that are durable here, or -1 if a killed process may have left some that
+    are not; ``stored``: the number of transactions in the store of the crawl; None if the crawl has no store."""
 
     def __init__(self) -> None:
         self.durable = -1
@@ -51,7 +51,7 @@ class Promises:
 
     @property
     def end(self) -> int | None:
-        """The bytes of the output on which others may rely, which never decrease; None until there are any."""
+        """The number of output bytes on which others may rely, which never decreases; None until it is known."""
         while self._ends and self._ends[0][0] <= self.kept:
             self._end = self._ends.popleft()[1]
         return self._end
@@ -139,8 +139,8 @@ class Checkpointer:
             self._writer.look()  # a crawl that waits for disk space must notice that its files are gone
 
     def checkpoint(self, now: float, *, whole: bool = False) -> Pieces[CheckpointResult]:
-        """Write a generation; with ``whole`` one that needs no replay of the journal. Raises OSError, except for a full
-        disk."""
+        """Write a generation; with ``whole``, one that needs no replay of the journal. A full disk makes the result
+        ``refused``; any other OSError is raised."""
         writer, admission = self._writer, self._admission
         if writer.in_transaction:
             raise RuntimeError("a transaction was interrupted: the seen-set in memory no longer matches the journal")
@@ -179,7 +179,8 @@ class Checkpointer:
 
 
 class Walk(Generic[T]):
-    """Steps through the pieces of a generator, and sends back the result of each piece, or throws its OSError."""
+    """Runs the pieces of a generator one at a time, and passes the result or the OSError of each piece to the
+    generator."""
 
     result: T  # set when ``advance`` has returned False
 
@@ -189,7 +190,7 @@ class Walk(Generic[T]):
         self.piece: Callable[[], Any] | None = None
 
     def advance(self) -> bool:
-        """Advance to the next piece; False if there is none."""
+        """Advance to the next piece. Returns False if there is none."""
         try:
             self.piece = self._resume()
         except StopIteration as end:
@@ -198,8 +199,8 @@ class Walk(Generic[T]):
         return True
 
     def go_on(self, executor: Executor) -> Future[None] | None:
-        """Run the pieces up to the next one that may run in a thread, and submit that one to ``executor``; None at the
-        end of the walk. Call it again when that piece is done."""
+        """Run the pieces before the next one that may run in a thread, submit that one to ``executor``, and return its
+        future; None at the end of the walk. Call this again when the submitted piece is done."""
         while self.advance():
             if self.piece is not None:
                 return executor.submit(self.do)

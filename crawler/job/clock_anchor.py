@@ -18,15 +18,15 @@ from crawler.frontier.entry import FRESH_START, RETRY_START, pending_key, retry_
 from crawler.frontier.host import Host, decode_host, encode_host, host_name
 from crawler.job.records import StoredValue
 
-CHANGES_MAX = 250_000  # rows moved in one batch; further rows keep their times
+CHANGES_MAX = 250_000  # maximum number of rows moved, all in one batch; further rows keep their times
 
 
 def move_times(store: Reader, by: float, now: float, batch: Batch) -> int:
     """Move the stored times by ``by`` seconds: the step of the clock since the store was written, negative if it was
     set back.
 
-    ``now`` is the time by the new clock, in seconds since 1970. Returns the number of hosts with moved times. Raises
-    HostRecordError and EntryError."""
+    ``now`` is the time by the new clock, in seconds since 1970. Returns the number of hosts whose times were moved.
+    Raises HostRecordError and EntryError."""
     # Times in the past by the old clock stay in the past by the new one.
     over = min(now, now - by)
     moved = 0
@@ -74,7 +74,8 @@ def stored_anchor(store: Reader) -> Anchor | None:
 def job_time(store: Reader) -> float:
     """Return the current time in seconds since 1970, by the clock that wrote the times of the job.
 
-    It differs from the wall clock if that was set after the last run started; the run may still be active."""
+    It differs from the wall clock if the wall clock was set after the last run started. That run may still be
+    active."""
     clock = SteadyClock()
     mine, its = clock.anchor, stored_anchor(store)
     if mine is None or its is None or mine.boot != its.boot:

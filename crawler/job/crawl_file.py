@@ -2,10 +2,10 @@
 
 DIR/crawl.json       an envelope, readable only by its owner: it contains the secret that places URLs
 DIR/partitions/07    the job directory of partition 7, created when a worker first opens it
-DIR/partitions/07/left  exists once another directory may have resumed the partition
-DIR/begun/07         an empty file, created after the directory: if only the directory is missing, its state is lost
+DIR/partitions/07/left  exists once the partition may have been resumed in another directory
+DIR/begun/07         an empty file, created after the directory: if it exists alone, the partition's state is lost
 
-This file is read before anything else of the crawl, and its version before the rest of it.
+``crawl.json`` is read before anything else of the crawl, and its version before the rest of the file.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class CrawlFile(Struct, frozen=True):
 
     @property
     def by(self) -> str:
-        """The unit that stays in one partition: `partitions.placed_by`."""
+        """The unit that is never split between partitions, as in `partitions.placed_by`."""
         return "host" if self.by_host else "domain"
 
 
@@ -81,12 +81,12 @@ def partition_directory(directory: Path, number: int) -> Path:
 
 
 def partition_directories(directory: Path) -> list[Path]:
-    """Return the job directories of the partitions that are here, in order. Raises OSError."""
+    """Return the job directories of the partitions in this directory, in order. Raises OSError."""
     return [path for path in _begun_here(directory) if not (path / LEFT).exists()]
 
 
 def partitions_left(directory: Path) -> set[int]:
-    """Return the numbers of the partitions that were here, but that another directory may have resumed. Raises
+    """Return the numbers of the partitions that were in this directory but may have been resumed in another one. Raises
     OSError."""
     return {int(path.name) for path in _begun_here(directory) if (path / LEFT).exists()}
 
@@ -100,12 +100,12 @@ def _begun_here(directory: Path) -> list[Path]:
 
 
 def leave_partition(disk: Disk, partition: Path) -> None:
-    """Record that another directory may resume the partition. Raises OSError."""
+    """Record that the partition may be resumed in another directory. Raises OSError."""
     write_file(disk, partition / LEFT, b"")
 
 
 def return_to_partition(disk: Disk, partition: Path) -> None:
-    """Record that the partition is here again. Raises OSError."""
+    """Record that the partition is in this directory again. Raises OSError."""
     with contextlib.suppress(FileNotFoundError):
         disk.unlink(partition / LEFT)
 
@@ -151,7 +151,7 @@ def partitions_gone(directory: Path) -> list[Path]:
 def check_none_gone(directory: Path) -> None:
     """Raise JobError if a partition that was created here is missing. Raises OSError.
 
-    If it were created again, it would lack the links that others sent to it, and they would not send them again."""
+    A recreated partition would lack the links that other partitions have already sent to it and will not send again."""
     gone = partitions_gone(directory)
     if gone:
         raise JobError(
@@ -172,7 +172,7 @@ def check_whole(directory: Path) -> None:
     partition, which would then also crawl the hosts of the others."""
     around = crawl_around(directory)
     if around is not None:
-        raise JobError(f"{directory} is a partition of the crawl in {around}: resume that one with --partitions N")
+        raise JobError(f"{directory} is a partition of the crawl in {around}: resume that crawl with --partitions N")
     if holds_crawl(directory):
         count = read_crawl_file(directory).partitions
         raise JobError(
@@ -186,7 +186,7 @@ def read_crawl_file(directory: Path) -> CrawlFile:
     try:
         data = read_bounded(path, str(path))
     except (FileNotFoundError, NotADirectoryError):
-        raise JobError(f"{directory} holds no crawl in partitions") from None
+        raise JobError(f"{directory} holds no partitioned crawl") from None
     except EnvelopeError as error:
         raise JobError(str(error)) from error
     except OSError as error:
@@ -202,7 +202,7 @@ def encode_crawl(crawl: CrawlFile) -> bytes:
 
 
 def decode_crawl(data: bytes, name: str) -> CrawlFile:
-    """Decode the bytes of a ``crawl.json``; ``name`` names it in messages. Raises JobError."""
+    """Decode the bytes of a ``crawl.json``; ``name`` names the file in messages. Raises JobError."""
     check_format(data, name, MAGIC, VERSION, FORMER_MAGIC)
     try:
         crawl = content_of(decode_envelope(data, MAGIC, VERSION, name), CrawlFile, name)
@@ -214,13 +214,13 @@ def decode_crawl(data: bytes, name: str) -> CrawlFile:
 
 
 def is_complete(shaping: Shaping) -> bool:
-    """True if all shaping settings are there."""
+    """True if all shaping settings are present."""
     return all(key in shaping.get(table, {}) for table, key in SHAPING)
 
 
 def begin_crawl_file(disk: Disk, directory: Path, crawl: CrawlFile) -> CrawlFile:
     """Create ``crawl.json``, durably, and return its content. If another process has just created it, that file is
-    kept, so all processes that start a crawl in a directory get the same. Raises JobError, OSError."""
+    kept, so all processes that start a crawl in a directory use the same content. Raises JobError, OSError."""
     make_directory(directory, disk)
     make_private_directory(directory / PARTITIONS, exist_ok=True)
     if holds_crawl(directory):

@@ -26,13 +26,14 @@ LIVE = "live.json"
 DEMO = "demo.json"  # exists if `crawler demo` created the job
 CHECK = "check.json"  # exists if `crawler check` created the job
 LAUNCH_LOG = "crawl.log"  # the output of a crawl that a dashboard or an agent started
-LAUNCH_LOG_BEFORE = f"{LAUNCH_LOG}.1"  # the same for the previous start
-LAUNCH_SEEDS = "seeds.txt"  # the seeds entered at such a start
+LAUNCH_LOG_BEFORE = f"{LAUNCH_LOG}.1"  # the output of the crawl started before that one
+LAUNCH_SEEDS = "seeds.txt"  # the seeds that were entered to start such a crawl
 # Names allowed in a directory without a job: the file system's own, files left by a crawl that was killed before it
 # started, and files of the program that starts one.
 _LAUNCHED = frozenset({"lock", f"{IDENTITY}.part", LAUNCH_LOG, LAUNCH_LOG_BEFORE, LAUNCH_SEEDS})
 _BEFORE = _LAUNCHED | {"lost+found", "crash.txt", BUCKET}
-# These errors mean that the directory cannot be used as requested. All others mean a failure of the disk or the system.
+# These errors mean that the directory cannot be used as requested. All other errors mean a failure of the disk or the
+# system.
 UNUSABLE = frozenset(
     {
         errno.EACCES,
@@ -70,7 +71,7 @@ class OtherFormatError(JobError):
 
 def check_format(data: bytes, name: Path | str, magic: str, version: int, former: str) -> None:
     """Raise OtherFormatError if the first line of ``job.json`` or ``crawl.json`` has another version, or the ``former``
-    magic, which was never released and can no longer be read. ``name`` names the job or crawl in the message."""
+    magic of an unreleased format that can no longer be read. ``name`` names the job or crawl in the message."""
     if envelope_version(data, former) is not None:
         raise OtherFormatError(
             f"{name} was created by an older, unreleased version of this program, nothing was changed: finish it with "
@@ -112,8 +113,8 @@ def is_free(directory: Path) -> bool:
 
 
 def check_restored(directory: Path) -> None:
-    """Raise JobError if ``crawler restore`` was interrupted before it had created the job: its files are not the
-    remains of a crawl. A crawl in a bucket is restored again when it is resumed, so it is not refused."""
+    """Raise JobError if ``crawler restore`` was interrupted before it had created the job: the files that it left are
+    not the remains of a crawl. A crawl in a bucket is restored again when it is resumed, so it is not refused."""
     if (directory / RESTORING).exists() and not holds_job(directory) and not (directory / BUCKET).exists():
         raise JobError(f"{directory}: `crawler restore` was interrupted here: run it again")
 
@@ -134,10 +135,10 @@ def check_vacant(directory: Path, own: Collection[str] = ()) -> None:
     try:
         found = {path.name for path in directory.iterdir()}
     except OSError:
-        return  # it is missing or unusable, which is reported on creation
+        return  # the directory is missing or unusable; its creation reports the error
     check_restored(directory)
     if {BUCKET, RESTORING} <= found:
-        return  # it will be restored again
+        return  # the crawl will be restored again
     strange = sorted(name for name in found - _BEFORE - set(own) if not name.startswith("."))
     if strange and not found & {PAGES, STORE, SEEN, REPAIRED}:
         raise JobError(

@@ -48,8 +48,8 @@ from crawler.seen.exact.ledger import LEDGER_COUNTS, LedgerCounts
 
 DESCENT = b"descent"  # the META key
 _END = b"\xff" * 64  # after all keys
-_HEIRS = (OUTPUT_END, OUTPUT_ENDS, BODY_SIZES, EPOCH)  # names of the META rows that only the heir gets
-_HEIRS_FROM = (b"put-back/", b"class/")  # prefixes of such names
+_HEIRS = (OUTPUT_END, OUTPUT_ENDS, BODY_SIZES, EPOCH)  # full names of META rows that only the heir gets
+_HEIRS_FROM = (b"put-back/", b"class/")  # prefixes of the names of other such rows
 _URL_FROM, _HOST_FROM = (b"bounced/", b"place/"), (b"signals/",)
 _ONLY_HEIRS = (Family.DONE, Family.ASIDES, Family.INLET)
 _HOSTS_FIRST = (Family.PENDING, Family.HOSTS, Family.ROBOTS, Family.CONTENT, Family.SOFT404)
@@ -64,8 +64,9 @@ _URL_OF: dict[Family, Callable[[bytes, bytes], str]] = {
 class Descent(Struct, frozen=True):
     """The splits from which a partition resulted.
 
-    Its journal has ``surplus`` more admitted keys than it counts; the first ``records`` bytes of its records are about
-    URLs of several partitions; earlier records of its URLs are in the partitions ``ancestors``, the latest first."""
+    Its journal has ``surplus`` more admitted keys than the partition counts; the first ``records`` bytes of its records
+    are about URLs of several partitions; earlier records of its URLs are in the partitions ``ancestors``, the latest
+    first."""
 
     surplus: int = 0
     records: int = 0
@@ -81,15 +82,15 @@ def read_descent(store: Reader) -> Descent | None:
 
 
 class Part(Struct):
-    """A new partition with its state in ``directory``. ``counters`` count the rows that it has received, and finally
-    all its state."""
+    """A new partition with its state in ``directory``. ``counters`` count the rows that it has received and, in the
+    end, its whole state."""
 
     number: int
     directory: Path
     store: Store
     counters: Counters = field(default_factory=Counters)
     doubted: int = 0  # number of URLs in its ledger
-    messages: dict[int, int] = field(default_factory=lambda: defaultdict[int, int](int))  # by target, in its outbox
+    messages: dict[int, int] = field(default_factory=lambda: defaultdict[int, int](int))  # in its outbox, by target
     batch: Batch = field(default_factory=Batch)
 
     def put(self, family: Family, key: bytes, value: bytes) -> None:
@@ -106,9 +107,9 @@ class Part(Struct):
 def divide(state: Path, old: tuple[int, int], crawl: CrawlFile, shaping: Shaping, records: int) -> list[Part]:
     """Divide the state of the partition ``old`` (number, number of partitions), which must not change meanwhile.
 
-    The parts are created next to it, named by their numbers, and closed. ``crawl`` describes the crawl after the
-    division, ``shaping`` each of its partitions; ``records`` is the length in bytes of the records that belong to the
-    state. Raises OSError, and the codecs' errors for damage."""
+    The new partitions are created next to it, named by their numbers, and closed. ``crawl`` describes the crawl after
+    the division, ``shaping`` each of its partitions; ``records`` is the length in bytes of the records that belong to
+    the state. Raises OSError, and the codecs' errors for damage."""
     source, parts = RocksStore(state / STORE), list[Part]()
     numbers = range(old[0], crawl.partitions, old[1])
     budget = StoreBudget(len(numbers) + 1)
@@ -207,7 +208,7 @@ class _Division:
     def _with_name(self, name: bytes) -> Sequence[Part]:
         """Return the partitions that get a row of META."""
         if name == SYNCED:
-            return ()  # refers to the log of the old store
+            return ()  # the row refers to the log of the old store
         if name in _HEIRS or name.startswith(_HEIRS_FROM):
             return [self._heir]
         if name.startswith(_URL_FROM):

@@ -141,7 +141,7 @@ class DurableFrontier:
     # -- adding URLs ---------------------------------------------------------------------------------------------
 
     def add(self, urls: str | Iterable[str], *, exact: bool = True, now: float | None = None) -> Answer:
-        """Admit the new URLs. They are seeds: they widen the scope, unless it is ``"any"``.
+        """Admit the new URLs. They count as seeds, so they widen the scope unless it is ``"any"``.
 
         No URL is lost to a false positive of the seen-set: URLs that it reports as seen are looked up in the ledger.
         Without a ledger, the whole journal is read once per call, as in ``crawler add``; ``exact=False`` skips this."""
@@ -229,7 +229,7 @@ class DurableFrontier:
             if lease.closed is None:
                 self._out.add(lease)
                 return UrlLease(entry.href, entry.depth, entry.via, entry.tries, lease)
-            # Its host was closed: finish the URL without a request.
+            # The URL's host was closed: finish the URL without a request.
             outcome = Outcome.FAILED if lease.closed.failed else Outcome.EXCLUDED
             record = PageRecord(entry, outcome, now, error=lease.closed.error, refusal=lease.closed.refusal)
             self.job.finish(lease, Draft(record, requested=False), now)
@@ -250,7 +250,7 @@ class DurableFrontier:
             ready = frontier.next_ready()
             if ready is None or ready > now:
                 return None
-            # One call checks only some hosts; more of them are ready.
+            # One call of ``take`` checks only some of the hosts, and other hosts are ready.
         return lease
 
     def wait(self) -> UrlLease | None:
@@ -270,7 +270,8 @@ class DurableFrontier:
             yield lease
 
     def next_ready(self) -> float | None:
-        """Return the time at which ``take`` will next return a lease if nothing else happens; None for never."""
+        """Return the earliest time at which ``take`` will return a lease if nothing else happens; None if it never
+        will."""
         return self.job.frontier.next_ready()
 
     # -- ending leases -------------------------------------------------------------------------------------------
@@ -325,7 +326,7 @@ class DurableFrontier:
         return new
 
     def put_back(self, lease: UrlLease) -> None:
-        """Return a URL that was not requested. It becomes its host's next one. Nothing changes on disk."""
+        """Put back a URL that was not requested: it becomes the next URL of its host. Nothing changes on disk."""
         self._check_open()
         inner, _ = self._leased(lease)
         self.job.frontier.release(inner)
@@ -343,8 +344,8 @@ class DurableFrontier:
         self._end(now)
 
     def throttle(self, lease: UrlLease, retry_after: float | None = None, *, now: float | None = None) -> None:
-        """Hold the whole host, which answered 429 or 503, for ``retry_after`` seconds, then retry the URL. Without a
-        time, the hold grows with each such answer."""
+        """Hold the whole host, which answered 429 or 503, for ``retry_after`` seconds, then retry the URL. Without
+        ``retry_after``, the hold grows with each such response."""
         now = self._begin(now)
         inner, entry = self._leased(lease)
         held = None if retry_after is None else _seconds("retry_after", retry_after)

@@ -51,7 +51,8 @@ def seconds_held(text: str) -> float:
 
 
 def tell_learned(events: Events, lesson: Lesson, now: float) -> str | None:
-    """Add an event if the crawler has learned how the host answers nonexistent paths. Returns the text of the event."""
+    """Add an event if the crawler has learned how the host responds to requests for nonexistent paths. Returns the text
+    of the event."""
     words = _LEARNED.get(lesson.row.kind)
     if words is not None:
         words = f"{words} (see {lesson.row.probe}): its links are left out"

@@ -1,7 +1,7 @@
 """Updates a copy of a job directory from the steps of a log.
 
-No process has the copy open as a job meanwhile. The copy's store records the last step that it includes. When the copy
-is opened as a job, it resumes as after a power loss at that step.
+While the copy is updated, no process may have it open as a job. The copy's store records the last step that it
+includes. When the copy is opened as a job, it resumes as after a power loss at that step.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ class GapError(Exception):
 
 
 class Follower:
-    """A directory opened for writing. It must be closed."""
+    """A copy of a job directory, opened for writing. It must be closed."""
 
     def __init__(self, directory: Path, platform: Platform, sizes: OutputSettings, *, checks: bool = True) -> None:
-        """Open the directory. ``checks``: compare the outputs with the store, and cut them accordingly; otherwise they
+        """Open the directory. ``checks``: compare the outputs with the store, and cut them to match it; if False, they
         are known to match.
 
         Raises JobError if another process has the directory open, GapError if outputs lack data to which the store
@@ -73,7 +73,8 @@ class Follower:
 
     def _write(self, step: Step) -> None:
         batch = Batch.decode(step.batch)
-        # A job removes finished URLs that its generations cover. The generations here may not cover them, so keep them.
+        # A job removes finished URLs that its generations cover. The generations of this copy may not cover those URLs,
+        # so keep them.
         batch.changes = [change for change in batch.changes if change[0] is not Family.DONE or change[3] is None]
         for digest, data in step.bodies:
             self._outputs.bodies.put(Body(digest, data))

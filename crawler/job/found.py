@@ -49,7 +49,7 @@ UNKNOWN = Candidate()
 
 
 def candidates_of(reach: Mapping[str, int]) -> Candidates:
-    """Return the candidates for URLs with these reaches, by href."""
+    """Return the candidates, by href, for URLs with the given reaches."""
     return {href: Candidate(hops) for href, hops in reach.items()} if reach else NOTHING_KNOWN
 
 
@@ -60,7 +60,7 @@ class Found(NamedTuple):
     are exempt from traps. ``sitemaps``: a site lists them as sitemaps. ``share`` is the importance that their page
     passes on. If their page is a ``copy`` of another, all new URLs are refused. ``probe``: the crawler made them up, to
     learn what the host sends for nonexistent paths. ``priority``: the class that a user gave them. ``candidates``:
-    facts about some of them; a URL that is queued in a later class than the one that its score gives is moved.
+    facts about some of them; if its score gives a queued URL an earlier class, the URL is moved to that class.
     ``chain``: the redirects that led to them, in a crawl that keeps cookies."""
 
     urls: Sequence[Canonical]

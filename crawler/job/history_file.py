@@ -65,5 +65,5 @@ def write_course(directory: Path, content: Mapping[str, Any]) -> None:
         part.replace(directory / HISTORY)
     except OSError:
         with contextlib.suppress(OSError):
-            part.unlink()  # a partial file takes up space on a full disk
+            part.unlink()  # a partial file would take up space on a full disk
         raise

@@ -32,13 +32,13 @@ from crawler.seen.filters import FilterError, KeyHash
 
 MAGIC, FORMER_MAGIC = "frontier-job", "crawler-job"
 VERSION = 3
-FORMAT = f"{MAGIC} {VERSION}".encode("ascii")  # as the store keeps it
+FORMAT = f"{MAGIC} {VERSION}".encode("ascii")  # the format as recorded in the store
 Shaping = dict[str, dict[str, Any]]
 
 
 class FixedSettingError(JobError):
-    """A setting differs from the one with which the job was created. ``directory``, ``table`` and ``key`` identify it,
-    ``kept`` is the job's value."""
+    """A setting differs from the one with which the job was created. ``directory``, ``table`` and ``key`` identify the
+    setting, ``kept`` is the job's value."""
 
     def __init__(self, directory: Path, place: tuple[str, str], kept: Any, asked: Any) -> None:
         self.directory = directory

@@ -2,8 +2,8 @@
 
 A program that has URLs for a job writes them to a file there; they are durable when ``deposit`` returns. The crawl
 checks for files every second. It admits the URLs of a file, makes that durable, answers, and only then removes the
-file. If it dies in between, the URLs are admitted again, and the seen-set ignores them. The two sides share only a file
-system, so the crawl may be running or may start later.
+file. If the crawl dies in between, it reads the URLs again, and the seen-set ignores those already admitted. The two
+sides share only a file system, so the crawl may be running or may start later.
 
     NAME.urls     an envelope, {"urls": [text...], "seed": bool, "answer": bool}, and "priority" if a class is given;
                   finished URLs to be requeued are in "again": [[text, depth, via, visits, reach, last]...];
@@ -198,7 +198,7 @@ class Inbox:
                 )
             except OSError as error:
                 if error.errno not in PASSING:
-                    self._disk.unlink(self.path / (url_batch.name + _URLS))  # it can never be answered
+                    self._disk.unlink(self.path / (url_batch.name + _URLS))  # the file can never be answered
                 raise
         failpoint("inbox.answered")
         self._disk.unlink(self.path / (url_batch.name + _URLS))

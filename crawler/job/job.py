@@ -203,15 +203,15 @@ class Job:
         failpoint("resume.requeued")
 
     def enforce(self, rules: OwnRules) -> None:
-        """Apply our own rules to the URLs that a crawl finds, and ``lift`` limits. Without this call the caller is
-        responsible for rules."""
+        """Apply the crawler's own rules to the URLs that it finds, and ``lift`` limits. Without this call, the caller
+        must apply the rules."""
         self._admission.origins = rules.origins
         self.frontier.refused.rule = lru_cache(_JUDGED)(rules.refusal_of_host)
         self.lift(rules)
 
     def lift(self, rules: OwnRules) -> None:
-        """Apply the limits of this run to URLs that earlier ones left out. On a full disk the job waits for space, as
-        after any transaction. Raises OSError, BoundsError, LeftOutError."""
+        """Apply the limits of this run to the URLs that earlier runs left out. On a full disk the job waits for space,
+        as after any transaction. Raises OSError, BoundsError, LeftOutError."""
         with self.writer as transaction:
             self.left_out.load(rules, self._admission.policy.traps, transaction.batch)
 
@@ -436,8 +436,8 @@ class Job:
         tell_host(self.events, lease.host, again.request, now)
 
     def take_back(self, lease: Lease, now: float) -> None:
-        """End a lease after the local network was down: as if its request had not been made, except that the host's gap
-        applies."""
+        """End a lease whose request failed because the local network was down. Only the host's gap applies; otherwise
+        the request counts as not made."""
         with self.writer as transaction:
             self.frontier.finish(lease, ends.TakenBack(), now, transaction.batch)
 
@@ -498,7 +498,8 @@ class Job:
         return decode_epoch(self.store.get(Family.META, EPOCH))
 
     async def begin_epoch(self, epoch: int) -> None:
-        """Start an epoch greater than all before, durably, so that messages may be sent. Raises ValueError, OSError."""
+        """Start an epoch greater than all earlier ones, and make that durable, so that messages may be sent. Raises
+        ValueError, OSError."""
         partition = self._as_partition()
         if epoch <= self.epoch:
             raise ValueError(f"epoch {epoch} does not follow {self.epoch}")
@@ -511,8 +512,8 @@ class Job:
         partition.outbox.renumber(epoch)
 
     def receive(self, link_batches: Sequence[LinkBatch], now: float) -> list[Receipt]:
-        """Admit batches from other partitions in one transaction, each if it is the next batch of its sender. Raises
-        OSError."""
+        """Admit batches from other partitions in one transaction. A batch is admitted only if it is its sender's next
+        one. Raises OSError."""
         inlet, receipts = self._as_partition().inlet, list[Receipt]()
         with contextlib.ExitStack() as stack:
             transaction: Transaction | None = None
@@ -538,13 +539,13 @@ class Job:
                 doubted.append(found._replace(urls=known))
             if found.copy is None:
                 new += self._admit(found, transaction)
-                self._admission.dropped.pop(found.via, None)  # another partition has the page
+                self._admission.dropped.pop(found.via, None)  # the page belongs to another partition
             else:
                 self._admission.leave_out(found.urls, found.copy, transaction, now)
         return Receipt(Verdict.ADMITTED, new, doubted)
 
     def due_acks(self) -> list[Ack]:
-        """Return acknowledgements, once each, of batches that arrived again or have become durable, also in the store
+        """Return, once each, acknowledgements of batches that have arrived again, or are now durable, also in the store
         of the crawl."""
         return self._as_partition().inlet.acks(self.promises.kept)
 
@@ -669,8 +670,8 @@ class Job:
         return self.files.log
 
     async def checkpoint(self, now: float, *, whole: bool = False) -> CheckpointResult:
-        """Write a generation in a thread; with ``whole``, one that needs no replay of the journal. Raises OSError,
-        unless the disk is full."""
+        """Write a generation in a thread; with ``whole``, one that needs no replay of the journal. A full disk makes
+        the result ``refused``; any other OSError is raised."""
         outputs = self.files.outputs
         end = outputs.end_of("text")
         result = await drive_beside(self.checkpointer.checkpoint(now, whole=whole), self.files.executor)
@@ -715,7 +716,7 @@ class Job:
         self.files.outputs.pages.tidy()
 
     async def _compress_one(self, is_enough: Callable[[], bool]) -> bool:
-        """Compress one file. Returns False if it was not compressed, or there is none."""
+        """Compress the next full file. Returns False if no file was compressed."""
         loop, compressed = asyncio.get_running_loop(), False
         with contextlib.closing(self.files.outputs.pages.compression()) as steps:
             for step in steps:
@@ -725,7 +726,7 @@ class Job:
                 try:
                     await asyncio.shield(doing)
                 except asyncio.CancelledError:
-                    await asyncio.wait([doing])  # its files are closed next
+                    await asyncio.wait([doing])  # the files that it uses are closed next
                     doing.exception()  # the next compression will detect a full disk again
                     raise
                 except OSError as error:

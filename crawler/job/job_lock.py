@@ -64,7 +64,8 @@ def unlock(fd: int) -> None:
 
 
 class JobLock:
-    """Held while a process writes to the job. The kernel releases it when the process ends, even by a crash."""
+    """The lock that a process holds while it writes to the job. The kernel releases it when the process ends, even by a
+    crash."""
 
     def __init__(self, directory: Path, pause: Callable[[float], None] = time.sleep) -> None:
         """Take the lock. Raises JobError if another process holds it, OSError if the file cannot be written.
@@ -108,11 +109,12 @@ def _locked(fd: int) -> bool:
 
 @contextlib.contextmanager
 def in_use(path: Path) -> Iterator[None]:
-    """Make ``is_in_use`` return True for an existing file, in any number of processes at once. Raises OSError."""
+    """Mark an existing file as in use (``is_in_use``) during the block. Any number of processes may do so at once.
+    Raises OSError."""
     fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     _held.add(fd)
     try:
-        fcntl.flock(fd, fcntl.LOCK_SH)  # blocks only briefly, while another process checks
+        fcntl.flock(fd, fcntl.LOCK_SH)  # blocks only for the moment in which another process checks the file
         yield
     finally:
         unlock(fd)

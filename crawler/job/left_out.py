@@ -12,8 +12,8 @@ out. The row of a URL is removed in the transaction that requeues it. The row of
 again: if the visit fails, ``crawler retry`` can still find what is missing. The counters have the totals.
 
 The limits of each run have a number, and META holds them under ``limits/`` and the number. A run that lifts limits
-reads their rows, a few at a time while it crawls. It stores its progress in the same transactions, so a crash repeats
-nothing. As long as the limits are unchanged, no rows are read.
+reads the rows of these limits, a few at a time while it crawls. It stores its progress in the same transactions, so a
+crash repeats nothing. As long as the limits are unchanged, no rows are read.
 """
 
 from __future__ import annotations
@@ -124,8 +124,8 @@ class OwnRules(Struct, frozen=True):
 
 class LeftOutRows:
     """The URLs and links that limits left out of a job. ``again`` counts a finished URL as queued for another visit and
-    returns its entry; None if it is already queued. ``tell`` is called with one line for the first URL that each rule
-    refuses."""
+    returns its entry, or None if the URL is already queued. ``tell`` is called with one line for the first URL that
+    each rule refuses."""
 
     _rules: OwnRules  # rules of this run; set by ``load``
     _traps: Traps
@@ -144,7 +144,7 @@ class LeftOutRows:
         self._number = 0  # number of the limits of this run
         self._lifted: dict[int, Lifted] = {}  # limits of earlier runs that this run lifts, by run number
         self._rest: list[str] = []  # rules (or ``_PAGES``) whose rows are still to be read
-        self._at = b""  # key of the next row to read, of the first of these rules
+        self._at = b""  # key of the next row to read, among the rows of the first of these rules
         self._told: set[Rule] = set()
         self.tell: Callable[[str], None] = lambda _: None
 
@@ -178,7 +178,8 @@ class LeftOutRows:
         return frozenset[Limit]().union(*(each.limits for each in self._lifted.values()))
 
     def tell_rest(self, say: Callable[[str], None]) -> None:
-        """Report to ``say`` which pages are revisited, and to ``tell`` how many URLs of earlier runs stay excluded."""
+        """Report to ``say`` the lifted limits whose pages are revisited, and to ``tell`` how many URLs of earlier runs
+        stay excluded."""
         for rule, number in self._counters.urls_held_back.items():
             if rule not in self._rest:
                 are = "URL is" if number == 1 else "URLs are"
@@ -275,7 +276,7 @@ class LeftOutRows:
             self._put(refused, row.entry, batch)
             return None
         self._counters.urls_returned += 1
-        if row.rule is Rule.CONSENT:  # it was visited, and may be queued for its links
+        if row.rule is Rule.CONSENT:  # the URL was visited, and may be queued for its links
             return self._again(row.entry, 1, batch)
         self._counters.revisits += 1
         return row.entry._replace(tries=0, throttled=0)
@@ -298,7 +299,8 @@ class LeftOutRows:
         return refused
 
     def _progress(self) -> tuple[int, list[str], bytes]:
-        """Return (number of the limits with which rows are read, rules still to be read, key of the next row)."""
+        """Return the number of the limits with which rows are read, the rules still to be read, and the key of the next
+        row."""
         value = self._store.get(Family.META, _PROGRESS)
         try:
             return (0, [], b"") if value is None else _decode_progress(value)

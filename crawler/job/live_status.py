@@ -27,9 +27,10 @@ _SPARE = 1_024  # blanks at the end, to leave room for longer figures when the f
 class Live(Struct, frozen=True):
     """The status of a running crawl.
 
-    ``in_flight``: leased URLs, with the time of each lease (seconds since 1970). ``side_requests``: the same for hosts
-    whose robots.txt or address is being requested. ``output_end``: bytes of the output that are durable; None if not
-    known yet. ``dashboard``: its address, or None. ``events``: the latest events, as returned by ``Events.after``."""
+    ``in_flight``: leased URLs, with the time of each lease (seconds since 1970). ``side_requests``: hosts whose
+    robots.txt or address is being requested, with the time of each lease. ``output_end``: the number of durable bytes
+    of the output; None if not known yet. ``dashboard``: its address, or None. ``events``: the latest events, as
+    returned by ``Events.after``."""
 
     stats: Mapping[str, Any]
     in_flight: Mapping[str, float]

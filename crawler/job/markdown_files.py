@@ -84,7 +84,7 @@ MAGIC = "crawler-markdown"
 VERSION = 1
 TEXT = FORMS[3]
 ROWS = 10_000  # rows in a batch
-_LINE_MOST = 2**26  # limit for a row in bytes, because a hole in a file has no line end
+_LINE_MOST = 2**26  # maximum length of a row in bytes, because a hole in a file has no line end
 _AGAIN = "delete the directory of Markdown files to have them regenerated"
 _NOT_IN_YAML = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
 T = TypeVar("T")
@@ -153,7 +153,7 @@ def derive_own(directory: Path, identity: Identity, end: End | None) -> None:
 
 
 def derive(target: Path, job: str, sources: Mapping[str, tuple[Path, End]], left_out: Collection[str] = ()) -> Size:
-    """Update the files in ``target``. Waits while another process does the same.
+    """Update the files in ``target``. If another process is updating them, waits until it has finished.
 
     ``job`` names the job or crawl; ``sources``: job directories by name, each with the durable end of its rows;
     ``left_out``: URLs that get no files. Returns the number of files, and their bytes. Raises JobError if the target is
@@ -259,7 +259,8 @@ def _lines(index: Path, end: int) -> Iterator[tuple[bytes, str]]:
 
 
 def _rows(job: Path, place: Place | None, end: End) -> Iterator[_Found]:
-    """Yield the rows after ``place`` and before ``end``. Full files may have been moved away."""
+    """Yield the rows after ``place`` and before ``end``. Full files that are missing are skipped with a warning,
+    because they may have been moved away."""
     first, last = 1 if place is None else place.file, file_in_output(end.file)
     if place is not None and first > last:
         raise JobError(f"{job}: its text ends before the last row read: {_AGAIN}")
@@ -303,7 +304,7 @@ class _Batch:
         self._directories = {target}
 
     def take(self, row: _Row) -> None:
-        """Write the file of the page, or mark it for removal. Raises JobError if it would be outside the target,
+        """Write the file of the page, or mark it for removal. Raises JobError if the file would be outside the target,
         OSError."""
         file = file_of(row.url)
         path = self._target / file
@@ -314,7 +315,7 @@ class _Batch:
         self._lines.pop(file, None)  # the new line is appended as the last one
         if path.parent not in self._directories:
             folders = [each for each in path.parents if each.is_relative_to(self._target)]
-            for folder in folders[:-1]:  # the last one is the target
+            for folder in folders[:-1]:  # the last folder is the target itself
                 if folder.is_symlink():
                     raise JobError(
                         f"{folder} is a link: remove it; files are written only to folders of {self._target}"

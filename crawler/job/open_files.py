@@ -41,7 +41,7 @@ from crawler.seen.filters import KeyHash
 
 
 class OpenFiles:
-    """Lock, identity, store, outputs, and the log of steps. ``resumed``: the directory contained a job before.
+    """The lock, identity, store, outputs and log of steps of a job. ``resumed``: the directory already contained a job.
     ``dropped``: the parts of its logs that the store could not read."""
 
     def __init__(self, directory: Path, shaping: Shaping, platform: Platform, sizes: OutputSettings) -> None:

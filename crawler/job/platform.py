@@ -29,7 +29,7 @@ def _durability_thread() -> Executor:
 
 
 class Platform(Struct, frozen=True):
-    """``executor`` creates an executor that runs syncs and checkpoints one after the other, outside the event loop.
+    """``executor`` creates an executor that runs syncs and checkpoints one at a time, outside the event loop.
 
     ``renewal`` controls how often the seen-set is stored again. ``fetcher`` is the program whose jobs can be opened;
     None for this one. ``partition``: the job's partition number and the number of partitions of its crawl; None if it
@@ -77,7 +77,7 @@ class SharedPlatform:
 
 
 class _Share(Executor):
-    """One job's view of the shared thread, which keeps running after the job has shut it down."""
+    """One job's view of the shared thread, which keeps running after the job has shut down its view."""
 
     def __init__(self, thread: Executor) -> None:
         self._thread = thread

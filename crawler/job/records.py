@@ -165,7 +165,7 @@ def time_label(seconds: float) -> str:
     return f"{_second_label(whole)}.{millis:03d}Z" if millis < 1000 else f"{_second_label(whole + 1)}.000Z"
 
 
-@lru_cache(maxsize=8)  # most records have the current second
+@lru_cache(maxsize=8)  # most calls are for the current second
 def _second_label(seconds: int) -> str:
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S")
 
@@ -176,7 +176,7 @@ _RENDERED = ("rendered", "engine", "engine_ms", "rendered_for")  # record names 
 
 def encode_page(record: PageRecord, kept: Sequence[Position] = (), body: Body | None = None) -> bytes:
     """Return the record as a line of ``pages.jsonl``, including its line feed. ``kept`` are the positions of the page's
-    parts in the other outputs. ``body`` has a file of its own."""
+    parts in the other outputs. ``body`` is stored in a file of its own."""
     entry, content, consent = record.entry, record.content, record.consent
     row: dict[str, Any] = {
         "url": entry.href,
@@ -274,7 +274,7 @@ def decode_seen(value: bytes) -> tuple[bool, bytes]:
 
 
 class JournalError(ValueError):
-    """Stored bytes are not a journal event, or another value, of a known version."""
+    """The stored bytes are not a journal event or another value of a known version."""
 
 
 class StoredValue(Generic[T]):
@@ -338,8 +338,8 @@ def file_in_output(file: int) -> int:
 
 
 class End(NamedTuple):
-    """The end of an output: the number of its last file in positions, and the offset in that file. A file number that
-    is 0 in its output means that there is no file yet."""
+    """The end of an output: the number of its last file in positions, and the offset in that file. If the number within
+    the output is 0, the output has no file yet."""
 
     file: int
     offset: int
@@ -358,7 +358,8 @@ class Part(NamedTuple):
 
 
 class Body(NamedTuple):
-    """The body of an answer, for a file of its own: its SHA-256, its bytes, and why it is incomplete, if it is."""
+    """A response body that is stored in a file of its own: its SHA-256, its bytes and, if it is incomplete, the
+    reason."""
 
     digest: bytes
     data: bytes
@@ -389,7 +390,7 @@ class AsideDone(NamedTuple):
 
     @property
     def is_of_page(self) -> bool:
-        """True if it belongs to a visit."""
+        """True if the aside belongs to a visit."""
         return " " in self.owner
 
 

@@ -82,8 +82,9 @@ class SeenSpec(Struct, frozen=True):
 class RestoredSeen(Struct, frozen=True):
     """The restored seen-set.
 
-    ``sequence``: the journal sequence of its generation; later finished URLs are not part of it. ``replayed``: the
-    number of keys replayed from the journal, including forgotten ones. ``faults``: why generations were skipped."""
+    ``sequence``: the journal sequence of its generation; URLs that were finished later are not part of that generation.
+    ``replayed``: the number of keys replayed from the journal, including forgotten ones. ``faults``: why generations
+    were skipped."""
 
     seen: SeenSet
     sequence: int
@@ -202,7 +203,7 @@ _HOW = "nothing was changed; `crawler verify` lists the damage"
 
 
 def stored_end(store: Reader) -> int | None:
-    """Return the offset at which the output ends if the journal has no finished URL; None if there is none stored.
+    """Return the stored offset at which the output ends if the journal has no finished URL; None if none is stored.
     Raises JournalError."""
     return _OUTPUT_END.read(store, OUTPUT_END)
 
@@ -359,7 +360,8 @@ def _check_durable(output: PageFiles | RotatedFiles, path: Path, durable: End, l
 def trim_finished(store: Reader, writer: TransactionWriter, sequence: int) -> None:
     """Remove the finished URLs before ``sequence`` from the journal, because generations cover them.
 
-    At least one is kept, because it records where the output ends. Raises OSError, except for a full disk."""
+    At least one is kept, because it records where the output ends. On a full disk they stay in the journal until the
+    next generation; any other OSError is raised."""
     border = sequence_key(sequence)
     if not store.scan(Family.DONE, border, None, 1):
         return
@@ -422,7 +424,7 @@ def requeue(into: Requeue, cut: OutputCut, batch: Batch) -> None:
             again[entry.href] = entry
             counters.revisits_pending += entry.revisit
         else:
-            # It is already queued, or an earlier visit is lost too: one visit replaces both.
+            # The URL is already queued, or an earlier visit to it is lost too: one visit replaces both.
             counters.revisits -= 1
         if entry.href in again:
             count_url(counters, entry, done.outcome, done.status, by=-1)

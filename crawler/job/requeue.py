@@ -1,8 +1,8 @@
 """Requeues finished URLs at a user's request: each is visited once more, whatever kind of seen-set the job has.
 
-Such a page is queued as a revisit (``revisit``), without a place in the schedule unless it has one. A URL that one of
-our rules holds back is queued as if the rule had been lifted. The seen-set is not consulted: the URL is in it, and
-stays.
+Such a page is queued as a revisit (``revisit``), without a place in the schedule unless it already has one. A URL that
+one of our rules holds back is queued as if the rule had been lifted. The seen-set is not consulted: the URL is in it,
+and stays.
 
 The URLs arrive in batches (``inbox``). For each batch in progress META holds, under ``put-back/`` and its name, how
 many of its URLs are done; this is written in the transaction that queues them. So a batch that is read again after a
@@ -59,7 +59,7 @@ class Returning:
                 yield hrefs.intersection(decode_entry(value).href for _, value in rows)
 
     def done(self, url_batch: str) -> int:
-        """Return how many URLs of the batch are done."""
+        """Return the number of URLs of the batch that are done."""
         return _COUNT.read(self._store, _DONE + url_batch.encode("ascii")) or 0
 
     def put_back(

@@ -28,7 +28,7 @@ NOT_MODIFIED = 304
 BOUNCED_MOST = 1_000  # URLs stored because they set cookies
 _BOUNCED = b"bounced/"
 _STEP = 256  # pages moved in one transaction
-_ALL_SCHEDULED = b"recrawl"  # present while every page was finished with revisits enabled
+_ALL_SCHEDULED = b"recrawl"  # present as long as every finished page has been finished with revisits enabled
 
 
 class Revisiting:
@@ -58,8 +58,8 @@ class Revisiting:
         self._revisits.next_round = self.timetable.next_round
 
     def load(self, say: Callable[[str], None], batch: Batch) -> None:
-        """Record whether all finished pages were finished with revisits enabled. If not, report that the others have no
-        next visit."""
+        """Record whether all finished pages were finished with revisits enabled. If some were not, report that those
+        pages have no next visit."""
         all_scheduled = self._store.get(Family.META, _ALL_SCHEDULED) is not None or not self._counters.done
         if not self.enabled:
             batch.delete(Family.META, _ALL_SCHEDULED)
@@ -82,7 +82,7 @@ class Revisiting:
         return self._revisits.page(entry.href) if entry.revisit else None
 
     def wants_answer(self, entry: Entry) -> bool:
-        """True if the answer of a visit must be kept for comparison."""
+        """True if the response of a visit must be kept for comparison."""
         return self.enabled or entry.revisit
 
     def next_due(self) -> float | None:
@@ -126,7 +126,7 @@ class Revisiting:
         """Queue a finished URL of a chain of redirects before all others of its host, while its cookies are valid.
         Raises PageError.
 
-        A page that redirects back to a URL of its chain is stored, because it may set cookies for others too."""
+        A page that redirects back to a URL of its chain is stored, because it may set cookies for other URLs too."""
         known = self.again(entry, 1, batch)
         if known is not None:
             again = known._replace(chain=entry.chain, redirects=entry.redirects, last=entry.last, priority=0)

@@ -14,7 +14,7 @@ from crawler.base.settings.parts import SCOPES
 from crawler.url.scope.modes import Scope
 
 MODE_TOLD = b"scope-told"  # the META key of the mode in which all entries of this partition have been reported
-_OWN = b"\x01"  # the value of an entry that may be unreported; empty: reported, or there are no other partitions
+_OWN = b"\x01"  # the value of an entry that may be unreported; the value is empty if it was reported or need not be
 
 
 def scope_key(mode: str, entry: str) -> bytes:

@@ -1,7 +1,7 @@
 """Records whether the seeds of a partitioned crawl have been read, in META of its partition 0 under ``seeds``.
 
 Not every process of a crawl is given the seeds. A process without them may take over the partition from another one,
-and must know whether that process read all of them.
+and must know whether the earlier process has read all seeds.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 The journal holds the digest of every URL ever admitted. The compaction copies it in pieces into a larger slice. The
 piece that reaches the end of the journal also replaces the chain by that slice. Between two transactions of the crawl
 the journal holds exactly the keys of the seen-set, so no key can be missed. A crash only discards the work: the last
-generation still has the chain, a later one has the new slice, and the journal continues either.
+generation still has the chain, a later one has the new slice, and the journal can be replayed on either.
 
 The pieces run on the event loop. A thread would disturb the crawl as much, because reading the journal and setting bits
 hold the interpreter's lock throughout, and the length of a piece would be unpredictable.
@@ -25,7 +25,7 @@ _KEYS = 4_096  # keys put into the slice at a time; the last event of a piece ma
 
 
 INTERVAL = 0.25  # seconds between two checks of the chain's length
-PAUSE = 2.0  # multiple of the last piece's duration: compaction takes at most a third of the loop's time
+PAUSE = 2.0  # pause, in durations of the last piece: compaction takes at most a third of the loop's time
 
 
 async def compact_beside(advance: Callable[[], bool]) -> None:
@@ -41,7 +41,8 @@ class Compaction:
     """The current compaction, and the decision when to start the next."""
 
     def __init__(self, seen: SeenSet, store: Reader, slices: int, say: Callable[[str], None]) -> None:
-        """``slices``: the length at which a chain is rebuilt; 0: never. ``say`` is called with error messages."""
+        """``slices``: the number of slices at which a chain is rebuilt; 0 for never. ``say`` is called with error
+        messages."""
         self._seen = seen.compactable if slices else None
         self._store = store
         self._slices = slices
@@ -78,7 +79,7 @@ class Compaction:
         if size > self._successor.room * DIGEST_SIZE:
             if len(seen) <= self._successor.capacity:
                 raise FilterError(f"the journal holds more keys than the {len(seen)} of the seen-set")
-            self._successor = None  # the chain outgrew it: start over with a larger one
+            self._successor = None  # the chain has outgrown the new slice: start over with a larger one
             return
         if piece:
             self._successor.put(b"".join(piece))

@@ -4,7 +4,7 @@ The process that writes the job creates it: a running crawl, or otherwise the co
 time, because almost all of its files are hard links to files that are never changed in place. The command that
 requested the snapshot copies it elsewhere, which may take long, and then removes it.
 
-``DIR/copying/ID`` is the same for the store of a crawl (``bucket.snapshots``), without the inbox.
+``DIR/copying/ID`` is such a snapshot for the store of a crawl (``bucket.snapshots``), without the inbox.
 
 The order of copying makes the snapshot consistent. The files in the inbox and the generations of the seen-set come
 before the store. A batch that is admitted in between is admitted again, which changes nothing; and every resumed crawl
@@ -48,8 +48,8 @@ def make_snapshot(directory: Path, copy_store: Callable[[str], None]) -> None:
 
 
 def remove_tree(directory: Path) -> None:
-    """Remove the directory tree if it exists; if it is a link, remove only the link. Another process may do the same.
-    Raises OSError."""
+    """Remove the directory tree if it exists; if it is a link, remove only the link. Another process may remove it at
+    the same time. Raises OSError."""
     with contextlib.suppress(FileNotFoundError):
         if directory.is_dir() and not directory.is_symlink():
             shutil.rmtree(directory)

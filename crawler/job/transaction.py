@@ -95,8 +95,8 @@ class RecordSink:
                 batch.put(Family.META, OUTPUT_ENDS, outputs.ends())
 
     def _keep(self, key: bytes, kept: Kept, transaction: Transaction) -> tuple[tuple[Position, ...], Body | None]:
-        """Write those parts and the body of the record with that sequence key that are not written yet. Returns the
-        positions of its parts, and its body. Raises OSError."""
+        """Write the parts and the body of the record with that sequence key, except those that are already written.
+        Returns the positions of its parts, and its body. Raises OSError."""
         parts, body = list[Part](), None
         for each in kept:
             if isinstance(each, Part):
@@ -252,7 +252,7 @@ class TransactionWriter:
             raise
 
     def look(self) -> None:
-        """Raise DisplacedError if the written data is no longer in its place. Nothing becomes durable then."""
+        """Raise DisplacedError if the written data is no longer in its place; in that case nothing becomes durable."""
         try:
             self._records.look()
         except OSError as error:

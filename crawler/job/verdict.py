@@ -74,8 +74,8 @@ class Draft(Struct):
     URL to request because of it. ``left``: the links that limits left out; None if the page was not read. ``response``:
     the answer, if there was a complete one; ``raw``: the exchange as transferred, if it is kept; ``kept``: the data for
     outputs. ``is_page``: the body was read as a page; ``is_kept``: outputs may store data of it; ``unstated``: it does
-    not state whether it may be used for the purposes of the crawl. ``relevant``: the verdict of the user's code whether
-    it is a wanted page; None if the code was not called. ``chain``: the redirects up to the next URL; ``again``: a URL
+    not state whether it may be used for the purposes of the crawl. ``relevant``: whether the page is relevant according
+    to the user's code; None if the code was not called. ``chain``: the redirects up to the next URL; ``again``: a URL
     of that chain to visit again, if the chain leads back to it and the cookies have changed. ``sights``: facts about
     the ids in the URL. ``rendering``: the result of a browser; if that is a page, ``body`` is its document. ``paid``:
     whether the page was to be rendered, and whether that paid off; None if no browser is wanted for it. ``links``: the
@@ -149,8 +149,8 @@ class TryAgain(Exception):
 
 
 class Throttled(Struct):
-    """The host is held. If the URL has no tries left, ``last`` is its record, and ``kept`` the data of its answer for
-    the outputs. If ``last`` is None, ``entry`` gets another try."""
+    """The verdict that the host is held. If the URL has no tries left, ``last`` is its record, and ``kept`` the data of
+    its answer for the outputs. If ``last`` is None, ``entry`` gets another try."""
 
     entry: Entry
     last: PageRecord | None

@@ -38,19 +38,19 @@ from crawler.url.urls.typed import completed
 
 View = RunView | SourceView
 
-FRESH = 2.0  # seconds for which a table of hosts is reused ...
+FRESH = 2.0  # minimum seconds for which a table of hosts is reused ...
 FRESH_TIMES = 20  # ... or this many times as long as the table took to read, if that is longer
 MOST_TABLES = 32  # tables cached at a time: each may have a thousand rows
 MOST_ROWS = 1_000  # hosts in one answer
 MOST_CHANGES = 1_000  # records in one answer
-MOST_OFFSET = 100_000  # hosts that a request may skip: sorting holds their rows in memory
+MOST_OFFSET = 100_000  # maximum number of hosts that a request may skip: sorting holds their rows in memory
 
 
 class Api:
     """The API routes, answered from a view."""
 
     def __init__(self, view: View) -> None:
-        self.tables: dict[HostsAsked, Reused[Encoded]] = {}  # the latest tables, the longest unused first
+        self.tables: dict[HostsAsked, Reused[Encoded]] = {}  # the latest tables, the least recently used first
         self._view = view
 
     def routes(self) -> list[web.RouteDef]:
@@ -169,7 +169,7 @@ def _choice(asked: Any) -> Choice | None:
 
 
 def _table_asked(request: web.Request) -> HostsAsked:
-    """Return the table requested by the query. Raises HTTPBadRequest."""
+    """Return the table that the query requests. Raises HTTPBadRequest."""
     sort, order = request.query.get("sort", "pending"), request.query.get("order", "desc")
     if sort not in SORTS or order not in ("asc", "desc"):
         raise web.HTTPBadRequest(text=f"sort must be one of {', '.join(SORTS)}, order asc or desc.")

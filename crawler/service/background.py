@@ -13,7 +13,7 @@ T = TypeVar("T")
 
 @contextlib.asynccontextmanager
 async def background(*coroutines: Coroutine[Any, Any, object]) -> AsyncIterator[list[asyncio.Task[object]]]:
-    """Run the coroutines until the block ends. Raises their exceptions."""
+    """Run the coroutines until the block ends. Raises the exceptions of the coroutines."""
     tasks = [asyncio.create_task(each) for each in coroutines]
     try:
         yield tasks
@@ -22,7 +22,7 @@ async def background(*coroutines: Coroutine[Any, Any, object]) -> AsyncIterator[
 
 
 async def end_all(tasks: Iterable[asyncio.Task[Any]]) -> None:
-    """Cancel the tasks and wait for them. Raises their exceptions."""
+    """Cancel the tasks and wait until they have ended. Raises the exceptions of the tasks."""
     for task in tasks:
         task.cancel()
     for task in tasks:
@@ -37,8 +37,8 @@ class OneThread:
         self._pool = ThreadPoolExecutor(1, thread_name_prefix=name)
 
     async def run(self, work: Callable[[], T]) -> T:
-        """Run ``work`` in the thread and return its result. Raises its exceptions, and RuntimeError if the thread is
-        closed."""
+        """Run ``work`` in the thread and return its result. Raises the exceptions of ``work``, and RuntimeError if the
+        thread is closed."""
         return await asyncio.get_running_loop().run_in_executor(self._pool, work)
 
     def close(self) -> None:

@@ -29,11 +29,12 @@ EVERY = 5.0  # minimum seconds between two reports of a partition
 _AT_ONCE = 2  # reports per second
 _LOOK = 1.0  # seconds between two checks for due reports
 _PATIENCE = 4.0  # timeout in seconds for a call to the carrier
-_LAST = 10.0  # seconds for the last reports when the worker ends; they stop after the first failed call
+_LAST = 10.0  # seconds to send the last reports when the worker ends; sending stops after the first failed call
 
 
 class _Open(Struct):
-    """A partition that is open here. ``stats()`` returns its statistics; ``told`` is the time of its last report."""
+    """A partition that this worker has open. ``stats()`` returns its statistics; ``told`` is the time of its last
+    report."""
 
     run: Run
     stats: Callable[[], dict[str, Any]]
@@ -49,7 +50,7 @@ class CarrierReports:
         self._directory_id = crawl.id
         self._clock = clock
         self._open: dict[int, _Open] = {}
-        self._last: dict[int, tuple[int, bytes]] = {}  # epochs and last reports of ended runs, until they are sent
+        self._last: dict[int, tuple[int, bytes]] = {}  # epoch and last report of each ended run, until sent
 
     def opened(self, number: int, run: Run, stats: Callable[[], dict[str, Any]]) -> None:
         """Add a partition that was opened. ``stats`` returns its latest statistics."""
@@ -70,7 +71,7 @@ class CarrierReports:
             await asyncio.sleep(_LOOK)
 
     async def end(self) -> None:
-        """Report how the runs ended, for at most `_LAST` seconds."""
+        """Send the last reports of the runs that have ended, for at most `_LAST` seconds."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_LAST):
                 await self._report_last()
@@ -91,8 +92,8 @@ class CarrierReports:
             partition.told = now
 
     async def _put(self, number: int, epoch: int, data: bytes) -> bool:
-        """Put a report, unless the partition's next owner has put one. Returns True if the carrier answered; its
-        failures are reported elsewhere."""
+        """Put a report into the carrier, unless the partition's next owner has already put one there. Returns True if
+        the carrier answered; failures of the carrier are reported elsewhere."""
         try:
             async with asyncio.timeout(_PATIENCE):
                 await self._carrier.put(name_of(number), {REPORT: data}, (epoch, 0))

@@ -1,7 +1,8 @@
-"""The commands for a running crawl: from a dashboard button, from a program, or from a file in its inbox.
+"""The commands for a running crawl. They come from a button of the dashboard, from a program, or from a file in the
+inbox.
 
 Other processes that can write to the job's directory, such as ``crawler dashboard DIR``, pass commands through the
-inbox, which also holds the answers. The process that leaves a command waits for the answer and removes it.
+inbox, which also holds the answers. The process that leaves a command waits for the answer and removes the answer.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ INTERVAL = 0.5  # seconds between polls for commands in the inbox
 WAIT = 60.0  # seconds to wait for an answer: a checkpoint may take long
 _POLL = 0.1
 WORDS = ("pause", "resume", "checkpoint", "stop", "reload")
-SNAPSHOT = "snapshot"  # only through the inbox; the requesting process copies and removes the result
+SNAPSHOT = "snapshot"  # accepted only through the inbox; the requesting process copies and removes the snapshot
 HOST_WORDS = ("pause-host", "resume-host", "block-host")
 _SAID = {
     "pause": "paused from the dashboard",
@@ -56,7 +57,7 @@ class Refusal(Enum):
 
     @classmethod
     def of_status(cls, status: object) -> Refusal:
-        """Return the refusal for the status in a running crawl's answer; `NOT_NOW` if the status is unknown."""
+        """Return the refusal that belongs to the status in a crawl's answer; `NOT_NOW` if the status is unknown."""
         return next((each for each in cls if each.value == status), cls.NOT_NOW)
 
 
@@ -68,7 +69,7 @@ class Refused(Struct, frozen=True):
 
 
 class Reloaded(Struct, frozen=True):
-    """The configuration was read again: these settings ``changed``, and these differ but need a ``restart``."""
+    """The configuration was read again: the settings that ``changed``, and those that differ but need a ``restart``."""
 
     changed: tuple[Change, ...] = ()
     restart: tuple[Change, ...] = ()

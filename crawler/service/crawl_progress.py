@@ -31,7 +31,7 @@ class CrawlProgress:
         self._clock = clock
         self._began = clock()
         self._waits_until = clock() + _PATIENCE
-        # Until all of these are open, the totals of a resumed crawl would be too low.
+        # Partitions with earlier data: until all of them are open, the totals of a resumed crawl would be too low.
         self._begun = {number for number, each in enumerate(self._directories) if holds_job(each)}
 
     def look(self) -> dict[str, Any] | None:
@@ -45,11 +45,11 @@ class CrawlProgress:
         if not self._parts or (not self._begun <= self._parts.keys() and self._clock() < self._waits_until):
             return None
         stats = pool(list(self._parts.values()), len(self._directories), elsewhere=self._elsewhere)
-        # The oldest run may have moved to another machine.
+        # Measured here, because the oldest run may have moved to another machine.
         return {**stats, "elapsed_seconds": self._clock() - self._began}
 
     def _note(self, part: Part) -> None:
-        """Keep the statistics, and count only the pages fetched since the partition came to this machine."""
+        """Keep the statistics, and count only the pages that were fetched after the partition came to this machine."""
         before = self._parts.get(part.number, part)
         self.fetched += max(0, part.stats["pages_fetched"] - before.stats["pages_fetched"])
         self._parts[part.number] = part
@@ -61,5 +61,5 @@ class CrawlProgress:
         self._parts = {number: part for number, part in self._parts.items() if number not in self._elsewhere}
 
     def pages(self) -> int:
-        """Return the number of pages known to be fetched."""
+        """Return the number of pages that are known to have been fetched."""
         return sum(part.stats["pages_fetched"] for part in self._parts.values())

@@ -29,8 +29,8 @@ def ending_signals(handle: Callable[[int], object], again: Callable[[], object] 
     """Return a context in which ``handle`` is called with the number of each ending signal, between two steps of the
     main thread. A second SIGINT calls ``again``, if given, which ends the process.
 
-    ``loop.add_signal_handler`` is not used: just after its removal, a signal would kill the process. Here the earlier
-    handlers are restored immediately."""
+    ``loop.add_signal_handler`` is not used: just after its removal, a signal would kill the process. This context
+    restores the earlier handlers immediately."""
 
     interrupted = False
 
@@ -41,7 +41,7 @@ def ending_signals(handle: Callable[[int], object], again: Callable[[], object] 
         interrupted = interrupted or number == signal.SIGINT
         handle(number)
 
-    # A process under nohup ignores SIGHUP, and must continue to do so.
+    # A process under nohup ignores SIGHUP, and must continue to ignore it.
     handled = [each for each in ENDING if each != signal.SIGHUP or signal.getsignal(each) != signal.SIG_IGN]
     before = {number: signal.signal(number, call) for number in handled}
     try:

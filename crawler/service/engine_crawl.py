@@ -49,7 +49,7 @@ class Report(Struct, frozen=True):
         return self.is_at_work and self.age(now) > 2 * self.report.every + _LATE
 
     def is_gone(self, now: float, waited_to: float) -> bool:
-        """True if no worker runs the partition. ``waited_to`` is the current time of the monotonic clock."""
+        """True if no worker runs the partition any more. ``waited_to`` is the current time of the monotonic clock."""
         waited = waited_to - self.new_at
         late = waited > self.report.every + _LATE
         return self.is_at_work and late and (self.is_old(now) or waited > 2 * self.report.every + _LATE)
@@ -77,7 +77,7 @@ class EngineCrawl:
     @classmethod
     async def over(cls, carrier: Carrier, name: str, where: str, clock: Callable[[], float]) -> EngineCrawl:
         """Return the crawl of that name. Raises CarrierError, and CarrierRefusedError if there is no such crawl."""
-        for pause in (PRESENT_INTERVAL + 0.5, 0.0):  # workers soon report to an engine that lost everything
+        for pause in (PRESENT_INTERVAL + 0.5, 0.0):  # workers soon report to an engine that has lost everything
             crawl = await known_crawl(carrier, where)
             if crawl is not None:
                 return cls(carrier, crawl, where, clock)
@@ -90,12 +90,12 @@ class EngineCrawl:
         return [self._told[number] for number in sorted(self._told)]
 
     async def look(self) -> None:
-        """Read the workers' reports. Raises CarrierError, CarrierRefusedError."""
+        """Read the latest reports of the workers. Raises CarrierError, CarrierRefusedError."""
         names = names_of(range(self.crawl.partitions))
         for number, data in enumerate(await self._carrier.get(names, REPORT)):
             report = decode_report(data)
             if report is None:
-                continue  # the carrier has lost it: the previous report still counts
+                continue  # the carrier has lost the report: the previous one still counts
             if report.program != __version__:
                 raise CarrierRefusedError(
                     f"the workers at {self.where} run crawler {report.program}, but this is crawler {__version__}: "

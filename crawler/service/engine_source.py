@@ -28,7 +28,7 @@ _ONLY_LOOKS = Refused(Refusal.NOT_NOW, "a crawl is read-only through its engine:
 
 
 class EngineSource(Source):
-    """The crawl ``name`` at ``engine``. It has its own event loop, which one thread at a time may use."""
+    """The crawl ``name`` at ``engine``. The source has its own event loop, which only one thread at a time may use."""
 
     def __init__(self, engine: str, name: str, clock: Callable[[], float]) -> None:
         """Raises CarrierError, CarrierRefusedError."""
@@ -69,7 +69,7 @@ class EngineSource(Source):
         return self.crawl.stats(self.clock())
 
     def read(self) -> None:
-        """Read the workers' reports. If the engine cannot be reached, the reports only get older."""
+        """Read the workers' reports. If the engine cannot be reached, keep the previous reports, which grow older."""
         try:
             self._wait(self.crawl.look(), _PATIENCE)
         except CarrierError:

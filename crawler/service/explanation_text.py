@@ -145,7 +145,7 @@ def _of_its_host(found: Explanation) -> Iterator[Line]:
 
 
 def rendered_words(record: Mapping[str, Any], when: str) -> str:
-    """Return whether a browser rendered a page, and why. ``when`` is the host's `browser.when`."""
+    """Describe whether a browser rendered a page, and why. ``when`` is the host's `browser.when`."""
     if record.get("rendered"):
         engine = f"by {record['engine']} in {record['engine_ms']} ms of CPU"
         return f"{record['rendered']}, {_RENDERED_FOR[record['rendered_for']]}, {engine}"
@@ -203,7 +203,7 @@ def _schedule(schedule: RevisitSchedule, now: float) -> str:
     if not schedule.visits:
         return "no next visit: not finished yet, or gone"
     found = f"{counted(schedule.visits, 'visit')}, {schedule.changes} found a change"
-    if schedule.interval:  # none before the second visit of a page that is visited only on request
+    if schedule.interval:  # a page that is visited only on request has none before its second visit
         found += f", interval {schedule.interval:.0f} s"
     if schedule.rate is not None and schedule.visits > 1:  # a rate needs two visits
         found = f"{found}, changes {schedule.rate:.2g} times a day (estimate)"

@@ -1,4 +1,4 @@
-"""Access to a run for the rest of the program: statistics, commands and notices."""
+"""Gives the rest of the program access to a run: its statistics, commands and notices."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Result(Struct, frozen=True):
 
 
 class Facade:
-    """Gives access to the run: its statistics, commands and notices. It exists before the run does."""
+    """Gives access to the run: its statistics, commands and notices. The facade exists before the run does."""
 
     def __init__(
         self,
@@ -70,7 +70,7 @@ class Facade:
         self.history.events.add(self.clock(), Kind.RUN, word)
 
     def stats(self) -> dict[str, Any]:
-        """Return the statistics of the run; empty before it exists."""
+        """Return the statistics of the run; empty before the run exists."""
         return {} if self.run is None else self.run.stats()
 
     def status(self, stats: dict[str, Any]) -> str:

@@ -12,9 +12,9 @@ from crawler.job.store.store_budget import files_left
 log = logging.getLogger("crawler")
 
 _ENOUGH = 4_096  # files that a job opens, not counting connections
-_OF_A_SLOT = 7  # sockets of a slot: one or two being opened, those of its URL, and idle ones
+_OF_A_SLOT = 7  # sockets of a slot: one or two that are being opened, those that its URL uses, and idle ones
 _VISITORS = 1_024  # maximum number of connections to a dashboard
-_SHARE_OF_VISITORS = 8  # one in this many files may be a connection to a dashboard
+_SHARE_OF_VISITORS = 8  # one of every this many open files may be a connection to a dashboard
 _NAME = "the limit on open files (ulimit -Hn)"
 
 
@@ -51,6 +51,6 @@ def _check(limit: int, jobs: int) -> None:
 
 
 def connections_left() -> int:
-    """Return how many connections a dashboard may have at a time without taking files from the crawl."""
+    """Return the number of connections that a dashboard may have at a time without taking open files from the crawl."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return _VISITORS if soft == resource.RLIM_INFINITY else max(1, min(_VISITORS, soft // _SHARE_OF_VISITORS))

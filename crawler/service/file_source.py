@@ -1,4 +1,4 @@
-"""Reads a job from its files, whether it is running or not. A crawl of partitions is read as one job.
+"""Reads a job from its files, whether or not a crawl is running. A crawl of partitions is read as one job.
 
 While a crawl runs, only ``live.json`` is read. Otherwise the store and the seen-set are read once, and again after the
 next crawl. Commands for a running crawl are left in its inbox.
@@ -60,7 +60,7 @@ class Reading(Struct, frozen=True):
 
 
 def _mark_of(directory: Path) -> Mark:
-    """Return a value that changes with each command that changes the job, and when a crawl starts. Raises OSError."""
+    """Return a value that changes whenever a command changes the job, and whenever a crawl starts. Raises OSError."""
     return (lock_holder(directory), *(_written(directory / name) for name in (IDENTITY, RUN, HISTORY, PAGES)))
 
 
@@ -141,8 +141,8 @@ class JobSource(FileSource):
         return None if self.live is None else self.live.dashboard
 
     def read(self) -> Reading:
-        """Read the job's statistics. The last reading is reused if no crawl runs now or ran then, and the files
-        show that no crawl or repair took place in between."""
+        """Read the job's statistics. The last reading is reused if no crawl runs now, none ran when it was made, and
+        the files show that no crawl or repair took place in between."""
         before, mark = self._reading, _mark_of(self.directory)
         live = read_live(self.directory)
         if live is not None:
@@ -195,7 +195,7 @@ class _Look(Struct, frozen=True):
 
     @property
     def process(self) -> int | None:
-        """The process that runs the partition; None if there is none."""
+        """The process that runs the partition; None if no process runs it."""
         return None if self.reading.live is None else lock_holder(self.partition.directory) or None
 
 
@@ -212,7 +212,7 @@ class CrawlSource(FileSource):
     def __init__(self, directory: Path, clock: Callable[[], float]) -> None:
         """Raises the exceptions of ``job_stats``."""
         super().__init__(directory, clock, CrawlHistory(tells=False))
-        self._told: dict[int, int] = {}  # number of the last event taken over from each partition
+        self._told: dict[int, int] = {}  # number of the last event that was taken over from each partition
         self._reading = CrawlReading(crawl_partitions(directory), [])
         found = self.read()
         self.history.figures = History.pooled([look.job.history.figures for look in found.looks])
@@ -233,7 +233,7 @@ class CrawlSource(FileSource):
                 if before is not None and reading is before.reading:
                     looks.append(before)
                     continue
-                # Reading the store every second would cost more than everything else.
+                # Reading the store every second would cost more than all other work of the source.
                 waiting = waiting_messages(partition.directory) if reading.live is None else None
             looks.append(_Look(partition, job, reading, waiting))
         return CrawlReading(crawl, looks)

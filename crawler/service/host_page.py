@@ -21,7 +21,7 @@ from crawler.web.fetch.robots_answers import RobotsCache
 
 _QUEUE_SHOWN = 50
 _RECENT_SHOWN = 20
-_RECENT_PIECES = 16  # MiB of output to search for the host's latest records
+_RECENT_PIECES = 16  # maximum MiB of output to search for the host's latest records
 
 
 def host_page(store: Reader, sites: Sites, host: HostSnapshot) -> dict[str, Any]:

@@ -14,8 +14,8 @@ from crawler.job.survey.record_kinds import clipped
 from crawler.url.urls.canonicaliser import Canonical, Canonicaliser
 
 SEEDS = 20
-LONGEST = 500  # characters of a URL; longer ones are cut
-_LOOK = 1_000  # lines to search for seeds in a file
+LONGEST = 500  # maximum characters of a URL; longer URLs are cut
+_LOOK = 1_000  # maximum number of lines of a file to search for seeds
 
 
 class JobSeeds:

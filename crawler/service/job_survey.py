@@ -1,7 +1,7 @@
 """Counts the records of a job or crawl for its dashboard, in a separate thread.
 
-The crawl passes no data to it: the thread reads the file of records up to the last final record. While it catches up on
-many records, it pauses between steps so that it takes only a limited share of a core.
+The crawl passes no data to the thread, which reads the file of records up to the last final record. While the thread
+catches up on many records, it pauses between steps so that it takes only a limited share of a core.
 """
 
 from __future__ import annotations
@@ -79,14 +79,14 @@ class JobSurvey:
             await self._step()
 
     async def final(self) -> FinalRecords | None:
-        """Return which records are final now; None if this is not known yet. Raises Unreadable."""
+        """Return which records are final now; None if that is not known yet. Raises Unreadable."""
         try:
             return await self._thread.run(self._reader.final)
         except UNREADABLE as error:
             raise unreadable(self.directory, error) from error
 
     async def answer(self) -> Encoded:
-        """Return the body of ``/api/survey``, at most `FRESH` seconds old, made once for all callers."""
+        """Return the body of ``/api/survey``, at most `FRESH` seconds old. It is made once for all callers."""
         return await self._answer.get()
 
     def news(self) -> dict[str, Any]:

@@ -1,9 +1,9 @@
 """``[notify]``: notifies the operator of a crawl through a webhook when it ends, pauses, resumes or needs attention.
 
 The crawl never waits for the webhook, and no failure of the webhook stops it. Each notice is posted with a few retries,
-and a failing one does not block the others; if too many wait, the oldest is dropped. Redirects are not followed: the
-URL is the operator's own and may be in a private network, but the operator does not control where a redirect leads.
-The URL may be a secret, so messages contain only its host.
+and a notice that fails does not block the others; if too many notices wait, the oldest is dropped. Redirects are not
+followed: the URL is the operator's own and may be in a private network, but the operator does not control where a
+redirect leads. The URL may be a secret, so messages contain only its host.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Patience(Struct, frozen=True):
 
 
 def webhook_url(settings: NotifySettings) -> str | None:
-    """Return the webhook's URL, or None if there is none. Raises SettingsError with a text that omits the URL."""
+    """Return the webhook's URL, or None if there is none. Raises SettingsError, whose text does not contain the URL."""
     url = settings.url
     if url is not None and secret_reference(url) is not None:
         url = read_secret(url, "notify.url", os.environ)
@@ -90,7 +90,7 @@ class NoticeWatch:
         return found
 
     def _round(self, stats: Mapping[str, Any]) -> list[Notice]:
-        """Return a notice if a round has ended: a crawl with a schedule has no other end."""
+        """Return a notice if a round has ended: a crawl with a schedule does not end otherwise."""
         was, self._working = self._working, stats.get("paused_by") != "round"
         if self._working or not was:
             return []
@@ -219,7 +219,7 @@ class Notices:
         log.warning("%s did not accept a notice: %s", self._host, self._fault)
 
     async def _try(self, session: aiohttp.ClientSession, content: Mapping[str, Any]) -> tuple[str, bool]:
-        """Return why the notice was not accepted (empty if it was), and whether a retry would fail too."""
+        """Post the notice. Returns why it was not accepted (empty if it was), and whether a retry would fail too."""
         try:
             async with session.post(self._url or "", json=content, allow_redirects=False) as answer:
                 if 200 <= answer.status < 300:

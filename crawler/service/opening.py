@@ -1,4 +1,4 @@
-"""Opens what a run needs: the parts that all runs of a process share, the job, and its bucket."""
+"""Opens the things that a run needs: the parts that all runs of a process share, the job, and its bucket."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ class Shared(NamedTuple):
 
 
 def open_shared(settings: Settings, jobs: int = 1) -> Shared:
-    """Return the shared parts for this many jobs, within the limit on open files; the caller enters the fetcher. Raises
-    JobError if the limit is too low."""
+    """Return the shared parts for this many jobs, within the limit on open files; the caller must enter the fetcher as
+    a context. Raises JobError if the limit is too low."""
     lag, slots = LoopLag(), Slots(allow_files(settings.crawl.concurrency, jobs))
     delays = OwnDelays(lag.stalled, slots.wait)
     per_host = settings.politeness.per_host
@@ -71,8 +71,8 @@ async def open_job_of_run(
 
 
 def bucket_of(directory: Path, settings: Settings) -> Objects | None:
-    """Return the bucket in the settings, or else the directory's own; None if the crawl has no bucket. Raises
-    BucketError, BucketDown, JobError, OSError."""
+    """Return the bucket that the settings name, or else the one recorded in the directory; None if the crawl has no
+    bucket. Raises BucketError, BucketDown, JobError, OSError."""
     here, address = read_here(directory), settings.crawl.store
     if address is None and here is None:
         return None

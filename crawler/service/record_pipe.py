@@ -1,7 +1,7 @@
 """Writes the records of a run to standard output, for ``--output -``.
 
 The file is the buffer: a thread copies the durable part of ``pages.jsonl`` at the reader's pace. A slow reader delays
-only the end of the run, and no record is written that a crash could take back. After a signal, the run does not wait
+only the end of the run, and only records that a crash cannot undo are written. After a signal, the run does not wait
 for a stalled reader.
 """
 
@@ -73,7 +73,7 @@ class RecordPipe:
                 self._at += len(self._read)
             if not self._read:
                 self._taken = time.monotonic()
-                return  # the end, or the file was truncated: the crawl detects that and stops
+                return  # the end of the file, or the file was truncated, which the crawl detects and then stops
             if not state:  # the reader is slow
                 if self._signalled() and time.monotonic() - self._taken > STALLED:
                     log.warning("%s is not read: the last records are only in %s", STANDARD_OUTPUT, self._path)

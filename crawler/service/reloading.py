@@ -19,7 +19,7 @@ Read = Callable[[], Awaitable[Settings]]
 
 
 class ConfigurationError(Exception):
-    """The configuration is invalid. The text is one line for the user."""
+    """The configuration is invalid. The error's text is one line for the user."""
 
 
 class Configuration(Struct, frozen=True):
@@ -31,15 +31,15 @@ class Configuration(Struct, frozen=True):
 
     @property
     def read(self) -> Read | None:
-        """A function that calls ``read_again`` in a thread; None without ``read_again``."""
+        """A function that calls ``read_again`` in a thread; None if there is no ``read_again``."""
         again = self.read_again
         return None if again is None else lambda: asyncio.to_thread(again)
 
 
 class Parts(Struct, frozen=True):
-    """The parts that take new settings. ``refusal`` returns the reason if none can be changed now. ``change`` is
-    called with the settings if any of them changed, ``taken`` after every reload. Both raise OSError if jobs cannot
-    store them."""
+    """The parts that take new settings. If no setting can be changed now, ``refusal`` returns the reason. ``change`` is
+    called with the new settings if any setting has changed, and ``taken`` after every reload. Both raise OSError if
+    jobs cannot store the settings."""
 
     fetcher: Fetcher
     change: Callable[[Settings], None]
@@ -57,8 +57,8 @@ class Reloading:
         unread: Refused = NO_CONFIGURATION,
         merging: Callable[[Settings, Settings], Merged] = merge,
     ) -> None:
-        """``unread`` is the answer if there is no configuration to read. ``merging`` decides which settings can
-        change."""
+        """``unread`` is the refusal to return if there is no configuration to read. ``merging`` decides which settings
+        can change."""
         self.parts: Parts | None = None
         self.settings = settings
         self._read = read
@@ -87,7 +87,7 @@ class Reloading:
                 try:
                     if sites.rendered:  # checked with the run's own browser settings, which cannot be reloaded
                         await asyncio.to_thread(find_engine, merged.settings.browser)
-                    parts.fetcher.change(sites)  # first, because it may still refuse
+                    parts.fetcher.change(sites)  # first, because it may still refuse the settings
                 except (EngineFault, SettingsError) as error:
                     return Refused(Refusal.SENSELESS, f"nothing has changed: {error}")
                 parts.change(merged.settings)

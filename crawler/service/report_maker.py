@@ -1,6 +1,6 @@
 """Makes the report of a job on request, one report at a time. It runs ``crawler report`` as another process, because
 reading all records would slow down a crawl in this one. The report's files are in a directory of this process, so
-killing the other one leaves nothing behind."""
+killing the other process leaves nothing behind."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from crawler.service.reused import Reused
 from crawler.service.view import Unavailable, Unreadable
 
 TIMEOUT = 600.0  # seconds; a million records take less than two minutes
-FRESH = 30.0  # seconds for which a report is reused ...
+FRESH = 30.0  # minimum seconds for which a report is reused ...
 FRESH_TIMES = 10  # ... or this many times as long as the report took to make
 
 

@@ -1,4 +1,5 @@
-"""Messages of a run that resumes a job: the state of the job, the number of new seeds, and why it cannot continue."""
+"""Prints the messages of a run that resumes a job: the state of the job, the number of new seeds, and why the crawl
+cannot continue."""
 
 from __future__ import annotations
 
@@ -27,7 +28,7 @@ class Resumed:
         self._now = now
         self._done, self._pages = job.counters.pages_fetched, job.counters.pages
         self._seeds = job.counters.seeds
-        kept = [name for name in settings.output.keep if name != "wacz"]  # which is built from warc
+        kept = [name for name in settings.output.keep if name != "wacz"]  # the output that is built from warc
         had = {name for name in kept if job.files.outputs.had(name)}
         # Markdown has no output of its own: it uses the records of text, and its files are made at the end of a run.
         if (job.directory / MARKDOWN).is_dir() or MARKDOWN in read_run(job.directory).settings.output.keep:

@@ -1,4 +1,4 @@
-"""Answers the HTTP API for a crawl in this process.
+"""Answers requests to the HTTP API about a crawl in this process.
 
 Reads that may take long run one by one in a separate thread, and are abandoned when the crawl ends.
 """
@@ -169,12 +169,12 @@ class RunView:
         canonicaliser = Canonicaliser(self._settings.canonical.rules)
         hrefs = [canonicaliser.canonicalise(url) for url in choice.hrefs]
         if hrefs:
-            # A text that is not a URL matches no record, so it becomes an empty string.
+            # A string that is not a URL must match no record, so it becomes an empty string.
             named = [url.href if isinstance(url, Canonical) else "" for url in hrefs]
             choice = replace(choice, hrefs=frozenset(named))
         path = job.directory / PAGES
         pasts = await self._look(select(lambda: (line for _, line in lines_of(path, end)), choice))
-        # As in `crawler retry`, the inbox keeps requests across a crash, and queues no URL twice.
+        # Like `crawler retry`, use the inbox: it keeps requests across a crash, and queues no URL twice.
         answer = Answer()
         for start in range(0, len(pasts), MOST_URLS):
             part = pasts[start : start + MOST_URLS]

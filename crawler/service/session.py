@@ -47,11 +47,11 @@ if TYPE_CHECKING:  # see ``_shown``
 
 
 class RunOptions(Struct, frozen=True):
-    """``finite``: the seeds end, so all are read even if a limit is reached first. ``check`` may refuse a job to be
-    resumed. ``records_to`` is a descriptor to which records are copied; the run ends if its reader closes it. ``code``
-    is the user's. ``begun`` is called with the run before it does anything. ``signals``: ending signals stop the run
-    instead of being left to the caller. ``opening`` is called with the link to the dashboard. ``keeps_open``:
-    another server at the dashboard's address follows, unless the run failed or a signal ended it."""
+    """``finite``: the number of seeds is finite, so all are read even if a limit is reached first. ``check`` may refuse
+    a job to be resumed. ``records_to`` is a descriptor to which records are copied; the run ends if its reader closes
+    it. ``code`` is the user's. ``begun`` is called with the run before the run does anything. ``signals``: ending
+    signals stop the run instead of being left to the caller. ``opening`` is called with the link to the dashboard.
+    ``keeps_open``: another server will follow at the dashboard's address, unless the run fails or a signal ends it."""
 
     finite: bool = True
     check: Callable[[Job], None] | None = None
@@ -183,7 +183,7 @@ async def _open_job(
     settings: Settings, clock: SteadyClock, facade: Facade, shown: ShownRun | None
 ) -> AsyncIterator[tuple[Job, Holding | None]]:
     directory = facade.directory
-    with open_known(settings.crawl.known, directory) as known:  # first, so that a refused seen-set changes nothing
+    with open_known(settings.crawl.known, directory) as known:  # first: if a seen-set is refused, nothing changes
         holding = await hold_bucket(directory, settings, clock)
         job = await open_job_of_run(directory, settings, clock, platform_of(holding))
         job.events = facade.history.events
@@ -256,14 +256,14 @@ async def drive_and_checkpoint(worker: Worker, run: Run, clock: Callable[[], flo
     try:
         await worker.drive(run)
     finally:
-        # After a bug too: the work is worth keeping if memory and store still agree.
+        # Do this after a bug too: the work is worth keeping if memory and store still agree.
         if run.job.writer.whole:
-            # Write the whole seen-set only at the end of a crawl, so that reading it does not replay the journal; a
-            # user who stops a crawl should not wait for that.
+            # Write the whole seen-set only at the end of a crawl, so that later readers need not replay the journal; a
+            # user who stops a crawl should not have to wait for it.
             await run.job.checkpoint(clock(), whole=run.life.state is State.ENDED)
             await run.job.sync()
     if run.job.writer.failed is not None:
-        raise run.job.writer.failed  # raised by a sync that the end of the run did not wait for
+        raise run.job.writer.failed  # raised by a sync for which the end of the run did not wait
     await run.keeper.derive_rest()
     await run.keeper.compress_rest()
 

@@ -14,10 +14,10 @@ from crawler.job.snapshot import make_snapshot, remove_snapshot
 from crawler.job.store.rocks import copy_closed
 from crawler.service.commands import NOT_RUNNING, SNAPSHOT, Command, Refusal, Refused, give_command
 
-WAIT = 600.0  # seconds to wait for a crawl's answer: it first writes changes in memory to tables
+WAIT = 600.0  # seconds to wait for a crawl's answer: the crawl first writes the changes in its memory to tables
 _WAIT_UNKNOWN = 60.0  # seconds to wait for a process that may not be a crawl and may never answer
 _POLL = 0.2
-_TRIES = 300  # while a crawl starts or ends: one minute
+_TRIES = 300  # number of tries while a crawl starts or ends: one minute in all
 
 
 async def request_snapshot(directory: Path) -> Refused | None:

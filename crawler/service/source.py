@@ -1,5 +1,5 @@
-"""Sources for a job or crawl run by other processes: its files, its partitions' files, or the reports that workers
-send through the carrier."""
+"""The sources of data about a job or crawl that other processes run: its files, its partitions' files, or the reports
+that workers send through the carrier."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def only_statistics() -> Unavailable:
 
 class Source(ABC):
     """A job or a crawl. ``read`` may run in a thread; everything else belongs to the event loop's thread. ``clock``
-    returns seconds since 1970. A source that does not read the files has only statistics."""
+    returns seconds since 1970. A source that does not read the job's files has only statistics."""
 
     def __init__(self, directory: Path, clock: Callable[[], float], history: CrawlHistory) -> None:
         self.directory = directory
@@ -71,8 +71,8 @@ class Source(ABC):
         """True if the directory was deleted or moved."""
 
     def moment(self) -> float:
-        """Return the time of the statistics: that of the last observation while a crawl runs, otherwise now. A feed
-        with this clock does not observe the same statistics twice, which would look like a crawl without progress."""
+        """Return the time of the statistics: that of the last observation while a crawl runs, otherwise now. With this
+        clock, a feed does not observe the same statistics twice; otherwise the crawl would seem to make no progress."""
         return self._observed_at if self.is_running else self.clock()
 
     @abstractmethod
@@ -130,7 +130,7 @@ class SourceView:
 
     def __init__(self, source: Source) -> None:
         self._source = source
-        # One at a time: each opens the store, and a seen-set takes memory.
+        # Run one request at a time, because each opens the store, and a seen-set takes memory.
         self._thread = OneThread("look")
 
     async def keep(self) -> None:

@@ -19,12 +19,12 @@ from crawler.job.open_files import OpenFiles
 VIEW_INTERVAL = 0.25  # seconds between updates of the progress view
 LIVE_INTERVAL = 1.0  # seconds between updates of live.json
 COURSE_INTERVAL = 60.0  # seconds between two writes of the history
-LIVE_EVENTS = 50  # number of the newest events in live.json
+LIVE_EVENTS = 50  # maximum number of events in live.json, the newest ones
 
 
 def told_every(partitions: int) -> float:
     """Return the seconds between two updates of a partition's ``live.json`` in a process with this many partitions. The
-    process writes one such file a second, because each takes milliseconds."""
+    process writes one such file a second, because writing a file takes milliseconds."""
     return LIVE_INTERVAL * max(1, partitions)
 
 
@@ -37,9 +37,9 @@ class View(Protocol):
 
 
 class StatusReporter:
-    """Keeps the views of a crawl up to date, each at its own pace. ``address`` is the dashboard's address; if given,
-    the dashboard records the history. ``files`` are the job's files: if the job's directory was moved away, nothing is
-    written to a directory that replaced it."""
+    """Keeps the views of a crawl up to date, each at its own pace. ``address`` is the dashboard's address; if it is
+    given, the dashboard records the history instead. ``files`` are the job's files: if the job's directory was moved
+    away, nothing is written to a directory that has replaced it."""
 
     def __init__(
         self,

@@ -7,9 +7,9 @@
     GET /api/download/hosts.csv             the table of hosts
     GET /api/download/report.html           the report of the job
 
-Files are made while they are sent. A thread reads the records in pieces, each after the previous one has been sent, so
-memory is bounded however slow the client is. Between pieces it pauses, so that a crawl in this process keeps its
-core.
+Files are made while they are sent. A thread reads the records in pieces, each after the previous piece has been sent,
+so memory is bounded however slow the client is. Between pieces the thread pauses, so that a crawl in this process keeps
+its core.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ class SurveyApi:
         ]
 
     async def close(self) -> None:
-        """Abandon downloads and stop counting. Call it after the last request."""
+        """Abandon downloads and stop counting. Call this after the last request."""
         self._thread.close()
         await self._survey.close()
 

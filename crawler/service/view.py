@@ -1,4 +1,4 @@
-"""Errors of views that cannot answer, in words for the client."""
+"""The errors of views that cannot answer a request, worded for the client."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from crawler.base.faults import UserFault
 
 
 class Unavailable(UserFault):
-    """No running crawl can answer. The text is one line for the client."""
+    """No running crawl can answer the request. The error's text is one line for the client."""
 
 
 class Unreadable(Exception):

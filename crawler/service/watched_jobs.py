@@ -1,7 +1,7 @@
 """Finds the jobs that one dashboard shows, opens them one at a time, and watches them.
 
 A given directory is either a job itself, or is searched regularly for jobs directly below it, so that new ones appear.
-Each job has a unique name on the page. A job that cannot be read is shown with the reason, and tried again.
+Each job has a unique name on the page. A job that cannot be read is shown with the reason, and is read again later.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ MOST_JOBS = 200  # maximum number of jobs shown; each takes a thread and the his
 _MOST_ENTRIES = 10_000  # maximum number of directory entries searched
 _RESCAN = 2.0  # seconds between two searches for new jobs
 _OPENS = 200  # tenths of a second to wait for a job that was just started
-_AGAIN = 5.0  # seconds until an unreadable job is tried again
+_AGAIN = 5.0  # seconds until an unreadable job is read again
 _FAULTS = (*DAMAGE, JobError, SettingsError, UnknownVersionError, OSError)
 
 
@@ -67,7 +67,7 @@ class BoardJob:
         self.name = name
         self._about = {"name": name, "token_file": token_file, "several": True}
         self._asked = asyncio.Event()  # set once the page has been requested
-        self._again = asyncio.Event()  # set if an unreadable job may have changed
+        self._again = asyncio.Event()  # set if a job that could not be read may have changed
         self.directory = directory
         self._clock = clock
         self._open: ShownSource | None = None
@@ -220,7 +220,8 @@ class WatchedJobs:
             await job.is_read()
 
     async def look(self) -> None:
-        """Find new jobs and drop those that are gone. Raises the exception of a failed watcher, which is a bug."""
+        """Add jobs that are new and drop those that are gone. Raises the exception of a failed watcher, which is a
+        bug."""
         found = await asyncio.get_running_loop().run_in_executor(self._looking, jobs_in, self._directories)
         self._left_out = max(0, len(found) - MOST_JOBS)
         shown = set(found[:MOST_JOBS])

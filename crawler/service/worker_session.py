@@ -49,9 +49,10 @@ _NO_RELOAD = Refused(Refusal.NOT_NOW, "a worker that was added by hand reads its
 
 class WorkOptions(Struct, frozen=True):
     """``seeds`` are read in partition 0. ``expected`` and ``own_rate``: see ``MemberOptions``. ``code`` is the user's.
-    ``begun`` is called with the member before it does anything; before that, ``stopped()`` returns the reason if the
-    worker is to stop. ``begin`` is called with each run before it does anything, and with a remaining run when another
-    is over. ``reread`` returns the current settings of the configuration, or raises ConfigurationError."""
+    ``begun`` is called with the member before the member does anything; before that call, ``stopped()`` returns the
+    reason if the worker is to stop. ``begin`` is called with each run before the run does anything, and with a
+    remaining run when another run is over. ``reread`` returns the current settings of the configuration, or raises
+    ConfigurationError."""
 
     seeds: Callable[[], AsyncIterator[list[str]]] = no_seeds
     expected: int = 1
@@ -100,7 +101,7 @@ class Background:
         reporter, tasks = self._open.pop(number)
         del self._runs[number]
         if self._runs:
-            self._begin(next(iter(self._runs.values())))  # this run counts failures of the user's code from now on
+            self._begin(next(iter(self._runs.values())))  # from now on, this run counts the failures of the user's code
         for task in tasks:
             task.cancel()
         self._closed += tasks
@@ -119,8 +120,8 @@ class Background:
 
 def _merged(now: Settings, read: Settings) -> Merged:
     """Merge the settings read again (``read``) into the current ones. Two settings cannot change in a worker: the
-    slots, which are limited by open files, and the page limit, which counts over all partitions and therefore needs a
-    restart."""
+    slots, which are limited by open files, and the page limit, which applies to all partitions together and therefore
+    needs a restart."""
     pages = replace(now, crawl=replace(now.crawl, max_pages=read.crawl.max_pages))
     kept = replace(read.crawl, concurrency=now.crawl.concurrency, max_pages=now.crawl.max_pages)
     merged = merge(now, replace(read, crawl=kept))

@@ -1,5 +1,5 @@
 """Turns the statistics of a crawl into time series, sentences and (in `prometheus`) metrics.
 
-Everything here is pure and reads one mapping, the one that ``stats --json`` prints. If a key is null or missing, that
-part of the crawl does not exist: it yields no sample, never a zero.
+All functions here are pure, and read only the mapping that ``stats --json`` prints. If a key is null or missing, the
+crawl does not have that part, so the key yields no sample rather than a zero.
 """

@@ -1,6 +1,6 @@
 """Finds what needs attention in a crawl: a pure function of the mapping of ``stats --json``.
 
-The page of a crawl shows all needs; the list of jobs and the notices show only those with ``told`` set.
+A crawl's page shows all needs; the list of jobs and the notices show only those with ``told`` set.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from crawler.job.metrics.sentences import (
     without_page,
 )
 
-HOSTS_LEAST = 10  # hosts need attention only if at least this many returned no page or were abandoned
-HOSTS_SHARE = 0.1  # and if these are at least this share of all hosts: fewer are the usual dead links
+HOSTS_LEAST = 10  # hosts need attention only if at least this many returned no page or were given up
+HOSTS_SHARE = 0.1  # and only if they are at least this share of all hosts: ordinary dead links cause smaller shares
 
 
 class Level(StrEnum):
@@ -33,7 +33,7 @@ class Level(StrEnum):
 
 
 class Need(NamedTuple):
-    """A reason to look at a crawl. ``kind`` identifies the reason and does not change while the reason persists.
+    """A reason to look at a crawl. ``kind`` identifies the reason, and stays the same as long as the reason persists.
 
     ``text`` is one line without its full stop, ``what`` its heading, ``act`` the remedy, in sentences. ``told``: also
     report it to people who do not watch the page."""
@@ -103,10 +103,10 @@ def _of_the_seen_set(stats: Mapping[str, Any]) -> Iterator[Need]:
 
 
 def _of_code(stats: Mapping[str, Any]) -> Iterator[Need]:
-    """Yield failures of the user's code, and of the crawler's own."""
+    """Yield failures of the user's code and failures caused by bugs in the crawler."""
     if unread := stats.get("internal_failures") or 0:
         text = f"because of a bug, the crawler could not read {counted(unread, 'answer')}"
-        act = "Please report it with the URLs that Failures lists."
+        act = "Please report the bug, with the URLs listed under Failures."
         yield Need("unreadable-answers", text, f"{counted(unread, 'answer')} could not be read", act, told=False)
     for hook in (stats.get("hooks") or {}).values():
         if hook.get("stopped"):
@@ -136,13 +136,13 @@ def _of_hosts(stats: Mapping[str, Any]) -> Iterator[Need]:
     if in_vain:
         in_trouble = in_vain - without.get("excluded", 0)
         told = in_trouble >= many
-        act = "crawler hosts --sort no_page names them. If the local network is the cause, fix it and visit them again."
+        act = "crawler hosts --sort no_page lists them. If the local network is the cause, fix it and visit them again."
         level = Level.BAD if told else Level.WAIT if in_trouble else Level.NOTE
         yield Need("hosts-without-page", without_page(stats), "Hosts gave no page", act, level, told)
     if retired >= many and retired > in_vain:
         text = f"{count(retired)} of {counted(hosts, 'host')} were given up"
         act = "Sort the hosts by failures to see why. If the local network is the cause, fix it and visit them again."
-        yield Need("hosts-retired", text, "Many hosts were abandoned", act)
+        yield Need("hosts-retired", text, "Many hosts were given up", act)
     if scripted := need_browser(stats):
         told = stats["hosts_need_browser"]["count"] >= HOSTS_SHARE * hosts
         act = "Only a browser finds links made by scripts. crawler hosts --sort needs_scripts lists the hosts."

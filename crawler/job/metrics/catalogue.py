@@ -1,7 +1,8 @@
-"""Every statistic of a crawl, declared once: its name, its meaning, how partitions are pooled, and its metric.
+"""Declares every statistic of a crawl once: its name, its meaning, how the values of partitions are pooled, and its
+metric.
 
 The name is the key in ``stats --json``, with dots for nested keys, and ``*`` for any name or index. Statistics that the
-job itself counts are the fields of ``Counters``, which the store has in their order; all others are in ``_OTHERS``. All
+job itself counts are the fields of ``Counters``, which are stored in this order; all others are in ``_OTHERS``. All
 code that shows, stores, pools or exports statistics takes them from here, and a test compares the documentation with
 them. Texts nested in other statistics, for example the name of a function, are not declared: a crawl has those of its
 first partition.
@@ -26,7 +27,7 @@ NAMED = 20  # maximum number of hosts or proxies listed by name
 HOOKS_ASKED = ("filter_link", "score_links", "score_page", "request_headers", "is_changed")
 # The state of a crawl is the first one in this list that any of its partitions has.
 STATES = ("running", "stopping", "paused", "stopped", "ended")
-KILLED = "killed"  # the cause of a stop that the run itself could not report
+KILLED = "killed"  # the cause of a stop if the run itself could not report it
 PAUSES = ("disk", "outage", "user", "schedule", "round", "hours")  # causes of a pause, the most urgent first
 CAUSES = ("memory", "full")  # causes of a warning about the seen-set
 # The state of a URL after a visit. Stored as indexes, so the order must not change.
@@ -106,7 +107,7 @@ class Statistic(Struct, frozen=True):
     ``kind`` is the kind of its metric: "counter", "gauge", or empty for none. ``name`` is the metric's name if it
     differs from the statistic's, ``unit`` its suffix. With ``label`` the value is either a mapping, whose keys are the
     label's values, or one of its words, with 1 for that word and 0 for the others. The metric is the value times
-    ``scale``. ``pool`` is None if pooling has a special rule for it."""
+    ``scale``. ``pool`` is None if a special rule pools the statistic."""
 
     help: str = ""
     kind: str = ""
@@ -148,12 +149,12 @@ class Counters(Struct, array_like=True, forbid_unknown_fields=True):
     short. Fields that are statistics are annotated.
     """
 
-    sequence: int = 0  # the journal's next number
+    sequence: int = 0  # the next sequence number of the journal
     next_number: int = 0  # the frontier's next slot number
-    trap_counts: int = 0  # sum of all counts kept by traps
+    trap_counts: int = 0  # sum of all counts that the traps keep
     seeds_fetched: int = 0
-    rated: int = 0  # pages for which code of the user returns a score
-    relevant: int = 0  # pages among these whose score marks them as wanted
+    rated: int = 0  # pages that the user's code was to score
+    relevant: int = 0  # those of these pages whose score marks them as relevant
     render_ms: int = 0  # CPU time in milliseconds
     audited: list[int] = []  # data for the estimate of the browser's recall (``recall``)
     # By ``URL_KINDS``, at the last visit of each URL; the other counters count visits.
@@ -163,7 +164,7 @@ class Counters(Struct, array_like=True, forbid_unknown_fields=True):
     urls_known: Annotated[int, counter("Links to URLs that an older seen-set contains.")] = 0
     urls_raised: Annotated[int, counter("URLs moved to an earlier class by a link with a better score.")] = 0
     urls_duplicate: Annotated[int, counter("Links whose URL had been seen before.")] = 0
-    urls_excluded: Annotated[int, counter("Visits that robots.txt or a limit excluded.")] = 0
+    urls_excluded: Annotated[int, counter("Visits that were excluded by robots.txt or by a limit.")] = 0
     urls_held_back: Annotated[
         dict[Rule, int], gauge("URLs refused by a built-in rule of the crawler, by rule.", label=RULE)
     ] = {}
@@ -179,18 +180,18 @@ class Counters(Struct, array_like=True, forbid_unknown_fields=True):
     pages_code_failed: Annotated[int, counter("Pages on which the user's code failed.")] = 0
     calls_code_failed: Annotated[Counts, counter("Failed calls to the user's code except on_page.", label=HOOK)] = {}
     status: Annotated[Counts, counter("Visits by the class of their final status.", name="responses", label=CLASS)] = {}
-    throttled: Annotated[int, counter("Answers that ask to slow down (429 and 503), also for robots.txt.")] = 0
-    robots_fetched: Annotated[int, counter("robots.txt requests answered or given up.")] = 0
+    throttled: Annotated[int, counter("Responses 429 and 503, which ask to slow down, also for robots.txt.")] = 0
+    robots_fetched: Annotated[int, counter("Requests for robots.txt that were answered or given up.")] = 0
     robots_unreachable: Annotated[int, counter("Failed reads of robots.txt, after which everything is disallowed.")] = 0
     robots_stale: Annotated[int, counter("Failed reads of robots.txt, after which the last good copy is used.")] = 0
-    robots_cut: Annotated[int, counter("robots.txt files read in part.")] = 0
+    robots_cut: Annotated[int, counter("robots.txt files of which only a part was read.")] = 0
     retries: Annotated[int, counter("Retries after transient failures.")] = 0
     bytes_fetched: Annotated[int, counter("Bytes of response bodies, decoded.", name="fetched_bytes")] = 0
     links_found: Annotated[int, counter("Links found on pages.")] = 0
     links_off_scope: Annotated[int, counter("Links that lead out of the scope.")] = 0
     links_not_included: Annotated[int, counter("Links that match no include pattern.")] = 0
     links_excluded: Annotated[int, counter("Links that match an exclude pattern.")] = 0
-    links_rejected: Annotated[int, counter("Links that are not URLs the crawler can fetch.")] = 0
+    links_rejected: Annotated[int, counter("Links that are not URLs that the crawler can fetch.")] = 0
     links_too_deep: Annotated[int, counter("Links beyond the maximum depth.")] = 0
     links_too_long: Annotated[int, counter("Links whose URL is longer than allowed.")] = 0
     links_filtered: Annotated[int, counter("Links that the user's code filtered out.")] = 0
@@ -202,7 +203,7 @@ class Counters(Struct, array_like=True, forbid_unknown_fields=True):
     soft404_probes: Annotated[int, counter("Paths that the crawler made up to detect soft 404s.")] = 0
     pages_copies: Annotated[int, counter("Pages with the same content as another page of their host.")] = 0
     pages_cut: Annotated[int, counter("Pages with more links than the limit for one page.")] = 0
-    pages_rendered: Annotated[Counts, counter("Pages sent to a browser, by result.", label=RENDERED)] = {}
+    pages_rendered: Annotated[Counts, counter("Pages sent to a browser, by result of rendering.", label=RENDERED)] = {}
     render_requests: Annotated[
         Counts, counter("Requests of rendered pages: made, cached, or refused, by reason.", label=REQUEST)
     ] = {}
@@ -213,7 +214,7 @@ class Counters(Struct, array_like=True, forbid_unknown_fields=True):
     pages_scheduled: Annotated[int, gauge("Pages with a time for their next visit.")] = 0
     seeds: Annotated[int, counter("Lines of the seeds that are valid URLs.")] = 0
     hosts: Annotated[int, gauge("Hosts with at least one admitted URL.")] = 0
-    pages_unstated: Annotated[int, counter("Pages kept that do not state a use in `purpose.uses`.")] = 0
+    pages_unstated: Annotated[int, counter("Kept pages that say nothing about a use in `purpose.uses`.")] = 0
 
     @property
     def pages(self) -> int:
@@ -246,10 +247,10 @@ _COUNTED: dict[str, Statistic] = {
 }
 
 _OTHERS: dict[str, Statistic] = {
-    "state": gauge("1 for the state of the crawl, 0 for the others.", None, label=Label("state", STATES)),
+    "state": gauge("1 for the state of the crawl, 0 for the other states.", None, label=Label("state", STATES)),
     "paused": shown(None),
     "paused_by": gauge(
-        "1 for the cause of the pause, 0 for the others; absent without a pause. A pause for hours ends by itself.",
+        "1 for the cause of the pause, 0 for other causes; absent without a pause. A pause for hours ends by itself.",
         None,
         name="pause_cause",
         label=Label("cause", PAUSES),
@@ -262,14 +263,14 @@ _OTHERS: dict[str, Statistic] = {
     "time_left.seconds": gauge("Minimum time to the end of the crawl.", None),
     "slowest_host": shown(None),
     "urls_pending": gauge("URLs in the frontier that are waiting to be fetched."),
-    "urls_in_flight": gauge("URLs handed out and not yet finished."),
+    "urls_in_flight": gauge("URLs that were handed out and are not finished yet."),
     "urls_by_outcome": gauge("URLs by the outcome of their last visit.", label=Label("outcome")),
     "pages_by_status": gauge("Pages by the class of their status at the last visit.", label=Label("class")),
     "hosts_pending": gauge("Hosts with URLs that are waiting to be fetched.", whole),
     "hosts_by_state": gauge("Hosts by state, at the last count.", whole, name="hosts_in_state", label=Label("state")),
     "hosts_without_page": gauge("Hosts that gave no page, by cause.", label=Label("cause")),
     "hosts_need_browser": shown(None),
-    "slots.total": gauge("Requests that the crawl may have in flight.", name="slots"),
+    "slots.total": gauge("Number of requests that the crawl may have in flight.", name="slots"),
     "slots.free": gauge("Slots that are free."),
     "slots.quick": gauge("Slots held by quick hosts."),
     "slots.new": gauge("Slots held by hosts that have not answered yet."),
@@ -279,13 +280,13 @@ _OTHERS: dict[str, Statistic] = {
     "slots.shut_to": shown(common),
     "slots.slow_from_seconds": shown(most),
     "slots.rate": shown(total),
-    "slots.rate_waiting": gauge("Requests waiting for politeness.rate.", name="rate_waiting_requests"),
+    "slots.rate_waiting": gauge("Requests that wait because of politeness.rate.", name="rate_waiting_requests"),
     "render_cpu_seconds": counter(
         "CPU time of the processes that render pages, without other processes of the browser."
     ),
     "render_recall.value": ratio("Estimated share of the pages needing a browser that were rendered."),
-    "render_recall.low": ratio("Lower end of the interval of this share."),
-    "render_recall.high": ratio("Upper end of the interval of this share."),
+    "render_recall.low": ratio("Lower end of the confidence interval of this share."),
+    "render_recall.high": ratio("Upper end of the confidence interval of this share."),
     "render_recall.audits": gauge(
         "Pages rendered at random, to estimate how many pages that need a browser are missed.",
         None,
@@ -294,7 +295,7 @@ _OTHERS: dict[str, Statistic] = {
     "render_recall.missed": gauge(
         "Estimated number of pages that a browser should have rendered.", None, name="render_missed_pages"
     ),
-    "harvest.rated": counter("Pages that the user's code had to score.", name="pages_rated"),
+    "harvest.rated": counter("Pages that the user's code was to score.", name="pages_rated"),
     "harvest.relevant": counter("Scored pages that are relevant.", name="pages_relevant"),
     "harvest.rate": ratio("Share of relevant pages among the scored ones.", name="harvest"),
     "harvest.recent_pages": shown(total),
@@ -304,14 +305,16 @@ _OTHERS: dict[str, Statistic] = {
     "seeds_rejected": counter("Lines of the seeds that are not valid URLs."),
     "hooks.*.calls": counter("Calls to the user's functions in this run."),
     "hooks.*.failed": counter("Failed calls to the user's functions in this run.", name="hook_failures"),
-    "hooks.*.hanging": gauge("Calls that have not returned after 10 s, or half of their time limit."),
+    "hooks.*.hanging": gauge(
+        "Calls to the user's functions that have not returned after 10 s, or half their time limit."
+    ),
     "text_failed": counter("Pages of this run whose text could not be extracted."),
     "pages_parsed": counter(
-        "Pages of this run by parser: links read from tokens, or why a tree was needed.", label=Label("by")
+        "Pages of this run by parser: read from tokens, or the reason why a tree was needed.", label=Label("by")
     ),
     "outputs.*.files": shown(total),
     "outputs.*.bytes": gauge("Size of an output."),
-    "seen.hash.forgeable": gauge("1 if URLs can be crafted that the seen-set mistakes for others.", any),
+    "seen.hash.forgeable": gauge("1 if an attacker can craft URLs that the seen-set mistakes for other URLs.", any),
     "seen.slices": shown(None),
     "seen.slices.*.capacity": gauge("URLs that the slice holds before the next one is started.", unit="urls"),
     "seen.slices.*.count": gauge("URLs put into the slice.", name="seen_slice_urls"),
@@ -323,15 +326,19 @@ _OTHERS: dict[str, Statistic] = {
     "seen.count": gauge("New URLs added to the seen-set.", name="seen_urls"),
     "seen.count_estimated": gauge("URLs in the seen-set, estimated from the bits set.", name="seen_estimated_urls"),
     "seen.count_suspect": gauge(
-        "1 while count and estimate differ by more than chance: crafted URLs or bad memory.", any, name="seen_suspect"
+        "1 while count and estimate differ by more than chance explains: crafted URLs or bad memory.",
+        any,
+        name="seen_suspect",
     ),
     "seen.fpp_target": ratio("Configured false-positive probability.", most),
-    "seen.fpp_bound": ratio("False-positive probability that the design never exceeds.", most),
+    "seen.fpp_bound": ratio("False-positive probability that the seen-set is designed never to exceed.", most),
     "seen.fpp_estimated": ratio("False-positive probability now, estimated from the bits set."),
     "seen.fpp_measured.value": ratio("Share of URLs known to be new that the seen-set reported as seen."),
-    "seen.fpp_measured.low": ratio("Lower end of the interval of the measured value."),
-    "seen.fpp_measured.high": ratio("Upper end of the interval of the measured value."),
-    "seen.fpp_measured.sample": gauge("Number of URLs in the measured sample.", None, name="seen_fpp_measured_urls"),
+    "seen.fpp_measured.low": ratio("Lower end of the confidence interval of the measured false-positive probability."),
+    "seen.fpp_measured.high": ratio("Upper end of the confidence interval of the measured false-positive probability."),
+    "seen.fpp_measured.sample": gauge(
+        "Number of URLs in the sample of the measured value.", None, name="seen_fpp_measured_urls"
+    ),
     "seen.expected_urls_skipped": gauge(
         "New URLs expected to have been skipped by mistake so far; 0 with a ledger.",
         whole,
@@ -350,7 +357,7 @@ _OTHERS: dict[str, Statistic] = {
         "Expected number of URLs skipped by mistake by the end of the crawl.", name="seen_end_skipped_urls"
     ),
     "seen_warning.cause": gauge(
-        "1 for the cause of the warning about the seen-set, 0 for the others; absent without a warning.",
+        "1 for the cause of the warning about the seen-set, 0 for other causes; absent without a warning.",
         None,
         name="advice_cause",
         label=Label("cause", CAUSES),
@@ -359,7 +366,7 @@ _OTHERS: dict[str, Statistic] = {
     "outage.hosts": gauge("Hosts that have failed in the current outage."),
     "outage.count": counter("Outages in this run.", most, name="outages"),
     "outage.seconds": counter("Time that this run has spent in outages.", most),
-    "outage.probes": counter("Requests of this run that checked whether a host answers."),
+    "outage.probes": counter("Requests of this run that were made during outages to check whether a host answers."),
     "proxies.failing": gauge("Proxies that failed at their last request.", None),
     "proxies.failures": counter("Requests of this run that failed because of a proxy.", name="proxy_failures"),
     "memory_bytes": gauge("Memory of the process that runs the crawl."),
@@ -375,7 +382,7 @@ _OTHERS: dict[str, Statistic] = {
     ),
     "loop_stalls.count": counter("Event loop stalls of 250 ms or longer in this run.", name="loop_stalls"),
     "messages_waiting.count": gauge(
-        "Messages of a partition that are not durable yet at their targets.", name="messages_waiting"
+        "Messages of a partition that are not yet durable at their target partitions.", name="messages_waiting"
     ),
     "messages_waiting.seconds": gauge("Longest time that messages of a partition have waited without progress.", most),
     "commits": counter("Steps written to the store in this run."),

@@ -20,7 +20,7 @@ _STOPPED = ("stopped", "stopped_by")
 
 
 class CrawlHistoryError(ValueError):
-    """The stored text is not the history of a job."""
+    """The stored string is not a job's history."""
 
 
 class _Kept(Struct):
@@ -33,7 +33,8 @@ class _Kept(Struct):
 
 
 class CrawlHistory:
-    """Records the history of a job. Call ``observe`` once a second; it adds the events that the statistics show."""
+    """Records the history of a job. Call ``observe`` once a second: it also adds events for changes in the
+    statistics."""
 
     def __init__(self, *, tells: bool = True) -> None:
         """Create an empty history. ``tells=False``: another process runs the crawl and writes its events, so none are
@@ -64,8 +65,8 @@ class CrawlHistory:
         """Return sentences about ``stats``.
 
         ``trust``, ``working`` (a mapping) and ``forecast`` (the seen-set at the end) describe the crawl, ``standing``
-        is its state as users understand it, and ``fresh`` describes a crawl that only revisits pages, or is empty.
-        ``needs`` lists everything that needs attention (see `attention`), each as a mapping."""
+        is its state as users understand it, and ``fresh`` describes a crawl that only revisits pages; it is empty for
+        any other crawl. ``needs`` lists everything that needs attention (see `attention`), each as a mapping."""
         return {
             "standing": standing(stats),
             "fresh": kept_fresh(stats),

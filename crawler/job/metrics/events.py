@@ -1,7 +1,7 @@
 """The events of a crawl, for people: a bounded list of sentences.
 
-Each kind has room of its own, so that a thousand failed URLs do not push out the one retired host. A listener asks for
-the events after a number; numbers increase over the whole life of the job.
+The number of events is limited for each kind separately, so that a thousand failed URLs do not push out the one retired
+host. A listener asks for the events after a number; numbers increase over the whole life of the job.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Kind(StrEnum):
     SLICE = "slice"  # the seen-set grew, or was compacted
     BACKOFF = "backoff"  # a host is held: 429, 503, snoozed
     RETIRED = "retired"  # a host is retired
-    SOFT404 = "soft404"  # a host answers nonexistent paths with a page
+    SOFT404 = "soft404"  # a host sends a page for nonexistent paths
     ERROR = "error"  # a URL failed, the disk is full, or a file is damaged
 
 
@@ -64,7 +64,7 @@ class Events:
         return [asdict(event) for event in sorted(newer, key=lambda event: event.number)]
 
     def restore(self, events: Iterable[Event]) -> None:
-        """Restore what ``after(0)`` returned."""
+        """Restore the events that ``after(0)`` returned."""
         for event in events:
             self._kept[event.kind].append(event)
             self.last = max(self.last, event.number)

@@ -6,15 +6,16 @@ dropped. There are three series:
 
 - ``recent``: the last ``RECENT`` seconds, one observation per second;
 - ``hour``: the last ``HOUR`` seconds, one per ten seconds;
-- ``all``: observations at equal distances since the job started. Whenever it reaches ``MOST``, every second one is
-dropped, and the distance doubles.
+- ``all``: observations at equal distances since the job started. Whenever the series reaches ``MOST``, every second
+observation is dropped, and the distance doubles.
 
 ``dump`` and ``restore`` store and load the series, so that they outlast a run.
 
 ``EvenCounts`` sums counters over the partitions of a crawl, which report at different times, as of one point in time.
-A partition reports every few seconds, and at once when its process changes. Summing the latest reports would make the
-rate of a partition drop to zero between reports, and would count all pages of a moved partition in one moment. So
-counts are interpolated linearly between reports, and summed as of a time up to which each partition has reported.
+A partition reports every few seconds, and immediately when another process takes it over. Summing the latest reports
+would make the rate of a partition drop to zero between reports, and would count all pages of a moved partition at a
+single moment. So counts are interpolated linearly between reports, and summed as of a time up to which each partition
+has reported.
 """
 
 from __future__ import annotations
@@ -86,7 +87,7 @@ class _Window:
         self.rows: deque[Row] = deque()
 
     def fill(self, rows: Sequence[Row]) -> None:
-        """Replace the observations, and continue at their distance."""
+        """Replace the observations. Later ones are added at the same distance in time as these."""
         self.rows = deque(rows)
         if self.span == math.inf and len(rows) > 1:
             self._step = _NEARLY * min(after[0] - before[0] for before, after in pairwise(rows))
@@ -99,7 +100,7 @@ class _Window:
         while now - rows[0][0] > self.span:
             rows.popleft()
         if len(rows) == MOST:
-            self.fill(list(rows)[1::2])  # keep the newest
+            self.fill(list(rows)[1::2])  # keep every second one, including the newest
 
 
 class History:
@@ -117,7 +118,7 @@ class History:
     def observe(self, now: float, stats: Mapping[str, Any]) -> None:
         """Add ``stats`` as observed at ``now`` (seconds, increasing).
 
-        A time that is not after the last one is ignored.
+        An observation that is not later than the last one is ignored.
         """
         if self._last is not None and now <= self._last[0]:
             return
@@ -171,7 +172,7 @@ class History:
     def restore(self, content: Mapping[str, Any], now: float) -> None:
         """Restore what ``dump`` returned. Observations after ``now`` are dropped (the clock was set back).
 
-        Raises HistoryError and then changes nothing."""
+        Raises HistoryError, in which case nothing is changed."""
         try:
             read = {name: _read(content[name]) for name in self._windows}
         except (KeyError, TypeError, ValueError, AttributeError) as error:
@@ -263,7 +264,7 @@ def _read(columns: Mapping[str, str]) -> list[Row]:
     return list(zip(times, zip(*table, strict=True), strict=True)) if times else []
 
 
-_KEPT = 64  # reports kept per partition: more than arrive in two pauses
+_KEPT = 64  # reports kept per partition: more than arrive in two reporting intervals
 _OF_OPENING = "commits"  # restarts at 0 whenever a job is opened
 
 _Telling = tuple[float, list[float]]  # time, counts
@@ -280,16 +281,18 @@ class EvenCounts:
         self._has_summed = False
 
     def note(self, number: int, at: float, stats: Mapping[str, Any]) -> None:
-        """Record the statistics of partition ``number`` at time ``at``. Ignored unless newer than its last report."""
+        """Record the statistics of partition ``number`` at time ``at``, unless the partition's last report is as
+        new."""
         told = self._told.setdefault(number, deque(maxlen=_KEPT))
         if told and at <= told[-1][0]:
             return
         raw = [float(stats.get(key) or 0) for key in self._counters]
-        # Work done before a partition's first report must not appear as done in that moment.
+        # Work done before a partition's first report must not appear to have been done at the moment of that report.
         grown = [0.0] * len(raw) if self._has_summed else raw
         if told:
             before = self._raw[number]
-            # A process that was killed lost its last counts, so its successor briefly reports less.
+            # A killed process has lost its last counts, so the process that continues its work briefly reports lower
+            # ones.
             raw = [
                 new if key == _OF_OPENING else max(old, new)
                 for key, old, new in zip(self._counters, before, raw, strict=True)
@@ -302,8 +305,8 @@ class EvenCounts:
     def at(self, time: float) -> dict[str, float]:
         """Return the sums over all partitions at ``time``.
 
-        After a partition's last report, its counts stay as reported. If a partition first reports after the first sum,
-        the work that it did before that report is not counted."""
+        After the last report of a partition, its counts stay as reported. If a partition first reports after the first
+        sum, the work that it did before that report is not counted."""
         self._has_summed = True
         sums = [_between(told, time) for told in self._told.values()]
         return {key: sum(each[place] for each in sums) for place, key in enumerate(self._counters)}

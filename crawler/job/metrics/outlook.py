@@ -4,9 +4,9 @@ the seen-set at the end. `paragraph` puts them into words.
 The same figures serve a running job, a job at rest (which has no pace) and a crawl of partitions, for which
 ``pooled_stats`` combines the figures of the partitions.
 
-Each finished URL yields ``share`` new ones, each of these as many again, and so on. If ``share`` is small, the
+Each finished URL yields ``share`` new URLs, each new URL again yields ``share``, and so on. If ``share`` is small, the
 geometric series gives the final number of URLs. Otherwise only a lower bound of the time is known, and nothing about
-the end. Pure: times are arguments.
+the seen-set at the end. Pure: times are arguments.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ LATELY, RECENTLY = 10.0, 60.0  # window in seconds for pages per second: the few
 ENOUGH = 10  # pages after which the window need not grow
 SHORTEST, LONGEST = 60.0, 1_800.0  # window in seconds for the pace: the fewer finished URLs, the longer the window
 FINISHED = 30  # finished URLs for which the shortest window suffices
-LEAST = 10  # with fewer finished URLs the pace is unknown
-FIRST = 10.0  # seconds of observation before the pace is known
+LEAST = 10  # minimum number of finished URLs for which the pace is known
+FIRST = 10.0  # minimum seconds of observation after which the pace is known
 GROWS = 1 / 3  # limit of new URLs per finished one, above which the end is not in sight
 # A host that takes at least this share of the time left determines it, and its own pace is known more precisely.
 DETERMINES = 0.85
@@ -50,7 +50,7 @@ class Look(Struct, frozen=True):
 
 
 class Pace(Struct, frozen=True):
-    """URLs finished per second, and URLs found for each of them; None if too few were finished."""
+    """URLs finished per second, and new URLs found for each finished one; None if too few have been finished."""
 
     finished: float | None
     share: float | None
@@ -109,7 +109,7 @@ class Observed:
 
 class TimeLeft(Struct, frozen=True):
     """The time to the end of a crawl. ``at_least``: the crawl still finds URLs, or the slowest host waits because of
-    failures, so it may well take longer.
+    failures, so the crawl may well take longer.
 
     ``host`` is the host that determines the time, None if no single host does. ``grows``: the queue of this host grows
     as fast as it is read. ``like``: the pattern of its URLs, if they are also far from the seeds."""
@@ -122,7 +122,8 @@ class TimeLeft(Struct, frozen=True):
 
 
 def time_left(pace: Pace | None, left: int, slowest: HostTime | None, growing: Work | None = None) -> TimeLeft | None:
-    """Return how long ``left`` URLs take: all hosts together at their pace, or the slowest host. None if unknown.
+    """Return how long ``left`` URLs take: all hosts together at their pace or, if it determines the time, the slowest
+    host. None if unknown.
 
     A host that is ``growing`` has no end in sight, so it determines the time unless the whole crawl still grows."""
     if pace is None or not left:
@@ -141,8 +142,8 @@ def time_left(pace: Pace | None, left: int, slowest: HostTime | None, growing: W
 
 
 class SeenAtEnd(Struct, frozen=True):
-    """The seen-set when no URLs are left. ``fill`` is the share of its capacity in use, ``fpp`` the compound fpp,
-    ``urls_skipped`` the expected number of URLs skipped by mistake."""
+    """The forecast state of the seen-set when no URLs are left. ``fill`` is the share of its capacity in use, ``fpp``
+    the compound fpp, ``urls_skipped`` the expected number of URLs skipped by mistake."""
 
     urls: int
     fill: float
@@ -181,7 +182,7 @@ def seen_at_end(
     try:
         chain = _grown(seen, parameters, more, compact_slices)
     except (FilterError, OverflowError):
-        return None  # its capacity does not suffice
+        return None  # the capacity of the seen-set does not suffice
     bloom = parameters["kind"] in ("scalable", "bloom", "counting")
     fpp = compound(part.fpp_then(bloom=bloom) for part in chain) if more else seen["fpp_estimated"]
     skipped = (seen["expected_urls_skipped"] or 0.0) + more * (seen["fpp_estimated"] + fpp) / 2
@@ -211,7 +212,8 @@ def _grown(seen: SeenStatistics, parameters: Mapping[str, Any], more: float, com
 
 
 class SeenWarning(Struct, frozen=True):
-    """A problem that the seen-set will soon have: one of the causes in the catalogue, and a sentence."""
+    """A problem that the seen-set will soon have: its cause, one of those in the catalogue, and a sentence that
+    describes it."""
 
     cause: str
     text: str

@@ -1,12 +1,13 @@
 """Combines the statistics of partitions into those of a crawl.
 
 The result has the keys of ``stats --json``, so that all code that shows a job can show a crawl. Each key has one rule:
-counts are added; figures of a process count once for each process; for ages, delays and times to the end, the maximum
-is taken, for free space the minimum. If values would have to be added and one is unknown, the result is unknown.
+counts are added; figures of a whole process are counted once for each process; for ages, delays and times to the end,
+the maximum is taken, for free space the minimum. If values would have to be added and one is unknown, the result is
+unknown.
 
 A random new URL meets the seen-set of one partition, the one that owns it. So the fpp of the crawl is the mean of the
 partitions' fpps, weighted by the share of new URLs of each: its share of the URLs admitted so far. A mean over slices,
-over keys looked up, or without weights would each answer a different question.
+a mean over keys looked up, and an unweighted mean would each answer a different question.
 """
 
 from __future__ import annotations
@@ -225,7 +226,7 @@ def _is_at_it(stats: Stats) -> bool:
 
 
 def _checkpoint(parts: Sequence[Part]) -> dict[str, Any] | None:
-    """Return the oldest checkpoint, with its partition, where recovery from a crash would take longest."""
+    """Return the oldest checkpoint and its partition, which would take longest to recover from a crash."""
     known = [part for part in parts if part.stats.get("checkpoint") is not None]
     if not known:
         return None
@@ -247,7 +248,8 @@ def _mean(weighed: Sequence[tuple[float | None, float]]) -> float | None:
 
 
 def _seen(parts: Sequence[Part]) -> dict[str, Any]:
-    """Combine the seen-sets into one. Properties that all share, for example the kind, are taken from the first."""
+    """Combine the seen-sets into one. Properties that all seen-sets share, for example the kind, are taken from the
+    first one."""
     seen = [part.stats["seen"] for part in parts]
     weights = [part.stats["urls_admitted"] for part in parts]
     found = _inside("seen", seen)
@@ -268,9 +270,9 @@ def _seen(parts: Sequence[Part]) -> dict[str, Any]:
 def _measured(values: Sequence[Any], weights: Sequence[float]) -> dict[str, Any] | None:
     """Return the measured fpp of all partitions: their mean, weighted like the estimated fpp.
 
-    A large partition watches a smaller share of its URLs, so the samples cannot simply be merged. The interval is
-    Wilson's for the effective sample size (Kish, 1965), which is the sum of the samples if all watch the same share of
-    their URLs."""
+    A large partition measures a smaller share of its URLs, so the samples cannot simply be merged. The interval is
+    Wilson's for the effective sample size (Kish, 1965), which is the sum of the samples if all partitions measure the
+    same share of their URLs."""
     known = [(each, weight) for each, weight in zip(values, weights, strict=True) if each is not None]
     if not known:
         return None
@@ -290,7 +292,7 @@ def _seen_at_end(several: Sequence[Stats]) -> dict[str, Any] | None:
     if len(ends) < len(several):
         return None
     if len(ends) == 1:
-        return dict(ends[0])  # unchanged to the last bit
+        return dict(ends[0])  # a single value stays unchanged to the last bit
     made, capacity = _inside("seen_at_end", ends), sum(each["urls"] / (each["fill"] or 1.0) for each in ends)
     fpp = _mean([(each["fpp"], each["urls"]) for each in ends])
     return made | {"fill": made["urls"] / capacity if capacity else 0.0, "fpp": fpp}

@@ -1,4 +1,4 @@
-"""Exposes the statistics as metrics, for Prometheus and anything else that reads OpenMetrics."""
+"""Exposes the statistics as metrics for Prometheus and other programs that read OpenMetrics."""
 
 from __future__ import annotations
 
@@ -87,8 +87,8 @@ def _samples(metric: Metric, stats: Mapping[str, Any]) -> Iterator[tuple[list[st
 def _numbered(elements: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, Mapping[str, Any]]]:
     """Yield each element with its index as label.
 
-    In a crawl of partitions the label is the partition's number and the index within it: so it does not change when
-    another partition gets an element."""
+    In a crawl of partitions the label is the partition's number and the index within the partition, so it does not
+    change when another partition gets an element."""
     seen: Counter[int | None] = Counter()
     for element in elements:
         partition = element.get("partition")

@@ -35,7 +35,7 @@ def nothing_fetched(stats: Mapping[str, Any]) -> str:
     return f"no seed could be fetched{': ' if why else ''}{', '.join(why)}"
 
 
-_CAUSES = {  # other causes are readable as they are
+_CAUSES = {  # the names of other causes are readable as they are
     "dns": "name not found",
     "cut_off": "cut off",
     "refused": "connection refused",
@@ -52,7 +52,8 @@ def cause_words(cause: str) -> str:
 
 
 def without_page(stats: Mapping[str, Any]) -> str:
-    """Describe how many hosts gave no page, and why, without a full stop; empty if all gave one, or still may."""
+    """Describe how many hosts gave no page, and why, without a full stop; empty if every host gave a page or may still
+    give one."""
     found = {cause: number for cause, number in (stats.get("hosts_without_page") or {}).items() if number}
     causes = sorted(found.items(), key=lambda each: -each[1])
     why = ", ".join(f"{count(number)} {cause_words(cause)}" for cause, number in causes)
@@ -64,7 +65,8 @@ def without_page(stats: Mapping[str, Any]) -> str:
 
 
 def need_browser(stats: Mapping[str, Any], *, afresh: bool = False) -> str:
-    """Describe how many hosts probably need a browser, what to do, and which host is worst; empty if none does.
+    """Describe how many hosts probably need a browser, what to do, and which host needs it most; empty if no host needs
+    one.
 
     Visits are counted, so the number may include hosts whose pages a browser has rendered since. ``afresh``: the next
     run visits all pages again."""
@@ -110,8 +112,8 @@ def standing(stats: Mapping[str, Any]) -> str:
 
 
 def waiting(stats: Mapping[str, Any]) -> str:
-    """Describe which host the crawl is waiting for, why and how long, without a full stop; empty if it waits for none.
-    If it waits for several, describe the one that takes longest."""
+    """Describe which host the crawl is waiting for, why, and for how long, without a full stop; empty if it waits for
+    no host. If it waits for several, describe the host that takes longest."""
     slowest = stats.get("slowest_host")
     if stats.get("state") != "running" or not slowest or kept_fresh(stats):
         return ""
@@ -199,7 +201,8 @@ def is_above_target(seen: Mapping[str, Any]) -> bool:
 
 
 def is_in_doubt(seen: Mapping[str, Any]) -> bool:
-    """True if the seen-set may cause missing pages: no ledger checks its answers, or its fpp is above the target."""
+    """True if the seen-set may cause missing pages: there is no ledger that checks what it reports, or its fpp is above
+    the target."""
     return is_above_target(seen) or (bool(seen.get("fpp_bound")) and not seen.get("ledger"))
 
 

@@ -1,6 +1,6 @@
 """Access control: who may read, and who may make changes.
 
-Routes need no code for this: ``Guard`` runs before all of them and decides by method and route.
+The routes need no code for access control: ``Guard`` runs before all of them and decides by method and route.
 
 | | needs |
 |---|---|
@@ -21,7 +21,8 @@ because browsers omit a strict cookie when following a link from elsewhere; the 
 
 Requests that the browser marks as coming from another site (``Origin``, ``Sec-Fetch-Site``) are always refused. On
 loopback, a ``Host`` that does not name this machine is refused too, unless the user configured the token: a web page
-could point its own name at 127.0.0.1 (DNS rebinding), and a proxy that keeps the Host needs a configured token.
+could point its own name at 127.0.0.1 (DNS rebinding). Behind a proxy that keeps the Host, the user must therefore
+configure a token.
 
 A handler that makes changes is added like any other and reads its body with ``json_body``::
 
@@ -71,10 +72,10 @@ def parse_listen(text: str) -> tuple[str, int]:
 
 
 LOOKING = frozenset({"GET", "HEAD"})
-# Open to any request with a valid Host: this route only shows a supervisor that the crawl is alive.
+# Open to any request with a valid Host, because this route only shows that the crawl is alive (to a supervisor).
 HEALTH = "/healthz"
 PAGE = "/"
-# Routes that show no URLs or host names. In a list of jobs, each job has them too.
+# Routes that show no URLs or host names. In a list of jobs, each job also has these routes.
 OPEN = frozenset({PAGE, "/page/{name}", "/metrics", HEALTH})
 _HOST = re.compile(r"(?P<name>\[[0-9a-f.]*:[0-9a-f:.]*\]|[0-9a-z._-]+)(?::(?P<port>[0-9]{0,5}))?")
 _NEEDED = (
@@ -85,7 +86,7 @@ _NEEDED = (
 
 
 class Refusal(Struct, frozen=True):
-    """A refused request: the HTTP status and a one-line text."""
+    """The refusal of a request: the HTTP status and a one-line text."""
 
     status: int
     text: str

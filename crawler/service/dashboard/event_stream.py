@@ -3,8 +3,9 @@
 A message is serialised once and shared. Each listener holds one message, which the next one replaces if it has not been
 sent yet: a slow listener gets fewer messages and costs no more memory than a fast one.
 
-Messages: ``history`` has the result of ``History.series``, on connecting and at intervals; ``tick`` has ``{"stats",
-"point", "trust", "working", "forecast", "log"}``; ``end`` is the last ``tick``, after which the server stops.
+Messages: ``history`` has the result of ``History.series``, and is sent on connecting and at intervals; ``tick`` has
+``{"stats", "point", "trust", "working", "forecast", "log"}``; ``end`` is the last ``tick``, after which the server
+stops.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ from typing import Any
 from crawler.job.metrics.crawl_history import CrawlHistory
 from crawler.service.dashboard.event_stream import Listeners, message
 
-# Ticks between two messages with the whole history. The page drops points while it is open and restores them from it.
+# Ticks between two messages with the whole history, from which the page restores the points that it has dropped.
 _HISTORY_EVERY = 60
 _GONE_WORDS = "The job is gone: its directory was deleted or moved."
 _GONE = {"standing": "gone", "working": {"mark": "bad", "text": _GONE_WORDS}}
@@ -16,9 +16,9 @@ _NEWS_MOST = 50  # events in a message; /api/log has all of them
 
 
 class Feed:
-    """``stats`` is called on the event loop and must be fast. ``clock()`` returns seconds since 1970. ``history`` is
-    the history so far; new observations are added to it. ``beside()`` returns further news since the last tick, to be
-    merged into the message."""
+    """``stats()`` returns the statistics; it is called on the event loop and must be fast. ``clock()`` returns seconds
+    since 1970. ``history`` is the history so far; new observations are added to it. ``beside()`` returns further news
+    since the last tick, to be merged into the message."""
 
     def __init__(
         self,

@@ -65,7 +65,7 @@ def guarded_application(access: Access, body_timeout: float = BODY_TIMEOUT) -> w
 
 
 def _let_in(access: Access, host: str) -> web.Response:
-    """Answer the printed link: set the cookie, and redirect to an address whose token is not sent."""
+    """Respond to the printed link: set the cookie, and redirect to an address whose token the browser does not send."""
     response = web.Response(status=303, headers={"Location": f"./#{access.query()}", "Cache-Control": "no-store"})
     response.set_cookie(cookie_name(host), access.cookie, httponly=True, samesite="Strict")
     return response
@@ -80,7 +80,7 @@ def _route(request: web.Request) -> str:
 async def json_body(request: web.Request) -> Any:
     """Return the JSON in a request's body of at most ``MOST_BODY`` bytes.
 
-    Raises HTTP errors for everything else: 413, 415, 408 and 400, each with one line.
+    Raises an HTTP error with a one-line text for any other body: 413, 415, 408 or 400.
     """
     if request.content_type != "application/json":
         raise web.HTTPUnsupportedMediaType(text="The body must be JSON: send Content-Type: application/json.")

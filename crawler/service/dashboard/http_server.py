@@ -25,15 +25,15 @@ from crawler.service.dashboard.guard import BODY_TIMEOUT, HEADERS, Handler, guar
 class Limits(Struct, frozen=True):
     """Limits for clients."""
 
-    connections: int = 1_024  # at a time, including idle ones; they use file descriptors that the crawl needs too
+    connections: int = 1_024  # at a time, including idle ones; they use file descriptors that the crawl also needs
     idle_timeout: float = 20.0  # seconds after which a connection without a complete request is closed
     write_timeout: float = 30.0  # seconds after which a stalled listener is dropped
     body_timeout: float = BODY_TIMEOUT  # seconds for the complete body of a request to arrive
 
 
 def _is_ours(record: logging.LogRecord) -> bool:
-    """Return True if a log line of the library belongs in the crawl's log. Lines about invalid HTTP from clients do
-    not."""
+    """Return True if a log line of the library belongs in the crawl's log: any line except those about invalid HTTP
+    from clients."""
     theirs = (HttpProcessingError, web.RequestPayloadError)
     return record.exc_info is None or not isinstance(record.exc_info[1], theirs)
 
@@ -53,8 +53,8 @@ class HttpServer:
         self.app.add_routes(routes)
         self.runner = web.AppRunner(self.app, shutdown_timeout=0.2)
         self._server: asyncio.Server | None = None
-        self._waiting: dict[_Protocol, None] = {}  # connections without a request, longest waiting first
-        self._answered = 0  # requests being answered
+        self._waiting: dict[_Protocol, None] = {}  # connections without a request, the longest waiting first
+        self._answered = 0  # number of requests being answered
         self.app.middlewares.insert(0, self._answering)
 
     @property

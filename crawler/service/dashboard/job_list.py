@@ -41,7 +41,7 @@ class Listed(Protocol):
         """Return the routes of a job; None if it cannot be read now. Raises KeyError if there is no such job."""
 
     def tick(self) -> None:
-        """Send news to the listeners of each job's page."""
+        """Send current statistics to the listeners of each job's page."""
 
     def end(self) -> None:
         """Send the last message to these listeners."""
@@ -108,7 +108,7 @@ class JobList:
         """Redirect to the address with a slash, as all addresses in a job's page are relative to it.
 
         The ``./`` keeps a name such as ``https:evil.test`` from being taken for another site. The redirect is
-        temporary: browsers would remember a permanent one, while the job may go."""
+        temporary, because browsers would remember a permanent one even after the job is gone."""
         name = request.match_info["job"]
         self._routes(name)
         return web.Response(status=307, headers={"Location": f"./{quote(name, safe='')}/"})

@@ -39,8 +39,8 @@ class Ticking(Protocol):
 
 
 class LiveServer:
-    """Serves ``routes`` and ticks ``shown`` every ``settings.interval`` seconds. Raises ValueError with one line if
-    the settings contain no usable address."""
+    """Serves ``routes`` and ticks ``shown`` every ``settings.interval`` seconds. Raises ValueError with a one-line
+    message if the settings contain no usable address."""
 
     def __init__(
         self,
@@ -55,7 +55,7 @@ class LiveServer:
         self._interval = settings.interval
         self.server = HttpServer(access, routes, limits or Limits())
         self.ticking: asyncio.Task[None] | None = None
-        self.ends = True  # False if another server at this address follows, to which the listeners connect again
+        self.ends = True  # False if another server will follow at this address, to which the listeners then reconnect
 
     async def start(self) -> str:
         """Bind, and return the URL to open (without the token). Raises OSError if it cannot bind."""
@@ -70,8 +70,8 @@ class LiveServer:
         return f"http://{shown}:{listening.getsockname()[1]}/"
 
     async def stop(self) -> None:
-        """Stop the server. If ``ends``, first send the final statistics to all listeners. Raises the exception of
-        ``stats`` if it failed."""
+        """Stop the server. If ``ends``, first send the final statistics to all listeners. If ``stats`` fails, raises
+        its exception."""
         if self.ticking is None:
             return
         ticking, self.ticking = self.ticking, None
@@ -143,8 +143,8 @@ class JobPage:
 class Dashboard(LiveServer):
     """Shows the feed of one job to all clients.
 
-    ``routes`` are the caller's own routes, which need more than the crawl's statistics; they are guarded like all
-    others. Raises ValueError like ``LiveServer``.
+    ``routes`` are the caller's own routes, which need more than the crawl's statistics; they are guarded like all other
+    routes. Raises ValueError like ``LiveServer``.
     """
 
     def __init__(
@@ -175,7 +175,7 @@ async def stream(
         while not last:
             news, last = await listener.take()
             try:
-                # Returns when the connection's buffer has room again.
+                # This returns when the connection's buffer has room again.
                 async with asyncio.timeout(write_timeout):
                     await response.write(news)
             except (ConnectionError, TimeoutError):

@@ -1,4 +1,4 @@
-"""Finds the dashboard's token: in the configuration, in a file named there, or in the job."""
+"""Finds the dashboard's token: in the configuration, in a file that the configuration names, or in the job."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ _TOKEN = re.compile(rf"[!-~]{{{LEAST},512}}")
 
 
 def checked_token(text: str, source: str) -> str:
-    """Return ``text`` if it is hard to guess and valid in a header. Raises ValueError with one line."""
+    """Return ``text`` if it is hard to guess and valid in a header. Otherwise raises ValueError with a one-line
+    message."""
     if _TOKEN.fullmatch(text) is None:
         raise ValueError(f"{source} must be {LEAST} to 512 printable ASCII characters without spaces")
     return text
@@ -45,8 +46,8 @@ def job_token(directory: Path | None) -> str:
 
 
 def keep_token(settings: DashboardSettings, directory: Path, token: str) -> None:
-    """Store the job's own token in the job, readable only by its owner, unless it is already there. If the user
-    configured another token, remove the file, whose token would be refused. Raises OSError."""
+    """Store the job's own token in the job, readable only by its owner, unless it is already there. If the user has
+    configured another token, remove the file, because its token would be refused. Raises OSError."""
     path = directory / TOKEN
     if job_token(directory) == token:
         return
@@ -61,8 +62,8 @@ def keep_token(settings: DashboardSettings, directory: Path, token: str) -> None
 
 
 def access_of(settings: DashboardSettings, directory: Path | None) -> Access:
-    """Return the access to the crawl in ``directory``, which need not exist yet; if it is None, the token is not
-    stored.
+    """Return the access to the crawl in ``directory``, which need not exist yet; if ``directory`` is None, the token is
+    not stored.
 
     Raises ValueError with one line if an address or token is invalid.
     """

@@ -26,8 +26,8 @@ _VISITS = {"pages_fetched": "fetched", "pages_failed": "failed", "pages_redirect
 
 
 def ending(result: Result, directory: Path, *, goes_on: bool = True) -> str:
-    """Return the lines about a run, without a final line break: its results, URLs left out and how to get them, the
-    output files, and the next steps, if the crawl ``goes_on`` in the directory. ``result.before`` has the statistics
+    """Return the lines about a run, without a final line break: its results, the URLs left out and how to get them, the
+    output files, and (if the crawl ``goes_on`` in the directory) the next steps. ``result.before`` has the statistics
     without this run's work: those of the job when it was resumed or, for a worker, those of other workers' work in its
     partitions."""
     stats, before = result.stats, result.before
@@ -53,8 +53,8 @@ def ending(result: Result, directory: Path, *, goes_on: bool = True) -> str:
 
 
 def left_over(done: Mapping[str, int], had: int, seconds: float) -> str:
-    """Return the lines about a worker that owns no partition when it ends. ``done`` is its work in the partitions it
-    ``had``."""
+    """Return the lines about a worker that owns no partition when it ends. ``done`` is the work that it did in the
+    partitions it ``had``."""
     if not had:
         return "no partition was left for this worker: other workers have all of them"
     several = "its partition has" if had == 1 else f"its {count(had)} partitions have"
@@ -86,7 +86,7 @@ def _places(outputs: Mapping[str, Mapping[str, int]], directory: Path) -> list[s
 
 
 def _steps(reason: Stop, failed: int, broken: int, directory: Path) -> list[str]:
-    """Return the next steps. They omit a reached limit, which has already been reported."""
+    """Return the next steps. They do not mention a limit that was reached, because it has already been reported."""
     job = shlex.quote(str(directory))
     steps = []
     if reason is Stop.INTERRUPTED:

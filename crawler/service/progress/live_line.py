@@ -19,8 +19,8 @@ _BAR = 30  # maximum width of the bar in characters
 
 
 class Progress:
-    """Shows a crawl on ``stream`` while it runs. A context manager that restores the terminal on exit. The stream
-    decides what happens if its reader stalls or disconnects: see ``QueuedStream``.
+    """Shows a crawl on ``stream`` while it runs. A context manager that restores the terminal on exit. What happens if
+    the stream's reader stalls or disconnects depends on the stream: see ``QueuedStream``.
 
     On a terminal each `update` redraws the view; four per second are enough. On any other stream, one line is written
     every ``every`` seconds of elapsed time.
@@ -50,7 +50,7 @@ class Progress:
         """Show the statistics."""
         elapsed = stats["elapsed_seconds"]
         if self._live is not None:
-            if not getattr(self._stream, "behind", False):  # a slow reader gets the next update
+            if not getattr(self._stream, "behind", False):  # a slow reader misses this update and gets the next one
                 self._live.update(_view(stats, self._live.console.width), refresh=True)
         elif elapsed >= self._next_line:
             self._next_line = elapsed + self._every
@@ -82,7 +82,7 @@ def _line(stats: Mapping[str, Any]) -> str:
 
 
 def _fpp(seen: Mapping[str, Any]) -> str:
-    """Return the false-positive probability if it may cost pages, otherwise an empty text."""
+    """Return the false-positive probability in words if it may cost pages, otherwise an empty string."""
     if not is_in_doubt(seen):
         return ""
     return f"fpp {probability(seen.get('fpp_estimated'))} (target {probability(seen.get('fpp_target'))})"
@@ -100,7 +100,7 @@ def _view(stats: Mapping[str, Any], width: int) -> Group:
     admitted = (stats["urls_admitted"] or 0) - (stats.get("soft404_probes") or 0)
     finished = admitted - (stats["urls_pending"] or 0) - (stats["urls_in_flight"] or 0)
     if stats.get("endless"):
-        finished += stats["revisits_pending"]  # pages waiting for a revisit were finished before
+        finished += stats["revisits_pending"]  # pages that wait for a revisit count as finished
     bar = ProgressBar(
         total=max(admitted, 1),
         completed=finished,

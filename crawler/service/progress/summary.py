@@ -18,7 +18,8 @@ _MOST = 6  # maximum number of lines about problems
 
 
 def summary(stats: Mapping[str, Any], *, everything: bool = False) -> str:
-    """Return the statistics of a crawl, without a final line break: one screen, or ``everything``."""
+    """Return the statistics of a crawl as text without a final line break: one screen or, if ``everything``, all of
+    them."""
     lines = [state_text(stats), f"URLs      {urls_text(stats)}", ""]
     lines += [f"{name:<18}{value:>16}   {note}".rstrip() for name, value, note, _ in figures(stats)]
     if found := attention(stats):
@@ -71,7 +72,7 @@ def _counts(stats: Mapping[str, Any]) -> list[str]:
 
 
 def missed(stats: Mapping[str, Any]) -> list[str]:
-    """Return one line for each kind of missing page, with the way to get such pages."""
+    """Return one line for each kind of missing page, with instructions for getting such pages."""
     get, lines = stats.get, []
     if silent := without_page(stats):
         lines.append(f"hosts     {silent} (`crawler hosts --sort no_page` lists them)")

@@ -27,7 +27,7 @@ def environment_of_another() -> dict[str, str]:
 
 
 async def keep_reporting(look: Callable[[], tuple[str, bool]]) -> None:
-    """Report every second what ``look`` returns: the status, and whether the program is ending."""
+    """Report every second the result of ``look``: the status, and whether the program is ending."""
     manager, expendable = Supervisor(os.environ), Expendable("the service manager")
     try:
         while True:

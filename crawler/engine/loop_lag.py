@@ -47,7 +47,8 @@ class LoopLag:
             self.stalls += 1
 
     def held(self, work: str, seconds: float) -> None:
-        """Record how long a piece of work took. Work in other threads does not block the loop and is ignored."""
+        """Record how long a piece of work took. Work in other threads is ignored, because it does not block the
+        loop."""
         if seconds >= STALL and seconds > self._work[0] and _in_loop():
             self._work = seconds, work
 

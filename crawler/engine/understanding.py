@@ -1,5 +1,6 @@
 """Understanding: interprets an answer for its URL, and the markup and headers of a page. The result depends only on
-foreign bytes, and changes nothing. Texts for records are untrusted, so they are cut and cleaned for readers of records.
+foreign bytes, and changes nothing. Foreign strings are untrusted, so they are shortened and cleaned before they are
+stored in records.
 """
 
 from __future__ import annotations
@@ -74,7 +75,7 @@ class HeadingReader:
         return Heading(tags, hrefs, challenge, moves, stated_of, license_in(links), policy)
 
     def directives(self, heading: Heading, metas: tuple[tuple[str, str], ...], now: float) -> tuple[str, ...]:
-        """Return the directives of headers and page."""
+        """Return the combined robots directives from the headers and from the page."""
         return directives(heading.tags, metas, self._agent, now) if heading.tags or metas else ()
 
     def follows(self, names: tuple[str, ...]) -> bool:

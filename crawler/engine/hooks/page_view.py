@@ -72,7 +72,7 @@ def facts_of(page: HandedPage) -> PageFacts:
 
 
 class Follows(int):
-    """Whether a link is followed. Use it like a bool (a type that cannot be subclassed), or ``await`` it."""
+    """Whether a link is followed. Use it like a bool, or ``await`` it; the type bool itself cannot be subclassed."""
 
     def __repr__(self) -> str:
         return repr(bool(self))
@@ -195,7 +195,7 @@ class Page:
 
     @cached_property
     def charset(self) -> str:
-        """The encoding of the body, detected as in browsers: a name of the Encoding Standard, in lower case."""
+        """The encoding of the body, detected as in browsers: a name from the Encoding Standard, in lower case."""
         stated = self._facts.stated
         if not self._is_html:
             return (stated and encoding_name(stated)) or "utf-8"
@@ -251,8 +251,8 @@ class Page:
 
     def done(self) -> Awaitable[bool]:
         """Finish the page before the loop asks for the next one: ``await page.done()``. Returns True when its record,
-        with ``data``, and its links were passed to the operating system: a kill after that does not lose them. Returns
-        False if the crawl has ended meanwhile: the next run will deliver the page again.
+        with ``data``, and its links have been passed to the operating system: they then survive if the program is
+        killed. Returns False if the crawl has ended meanwhile: the next run will deliver the page again.
 
         Raises TypeError or ValueError if ``data`` is not valid JSON; the page is then not finished. Raises RuntimeError
         in a function that is called with pages, because there is no loop."""

@@ -18,7 +18,7 @@ from crawler.job.metrics.events import Kind
 
 log = logging.getLogger("crawler")
 
-REST = 3.0  # the pause before the next generation, as a multiple of the last one's duration
+REST = 3.0  # pause before the next generation, as a multiple of the last generation's duration
 
 
 _COMPRESS_INTERVAL = 1.0  # seconds between two checks for a full file

@@ -37,7 +37,7 @@ class Turns:
     """The turns of all tasks of one loop. A task takes a turn before each piece of work."""
 
     def __init__(self, share: float = SHARE, clock: Callable[[], float] | None = None) -> None:
-        """``share`` and ``clock()`` are in seconds; the default is the clock of the running loop."""
+        """``share`` and ``clock()`` are in seconds; the default clock is that of the running loop."""
         self._share = share
         self._clock = clock or _loop_time
         self._usual: deque[_Place] = deque()

@@ -306,8 +306,8 @@ def _first(result: Response, name: str) -> str | None:
 
 
 def links_that_lead_on(settings: Settings) -> LinkSettings:
-    """Return the settings of this run's links: they include feeds if pages are revisited, and Markdown if it is wanted,
-    and state whether texts and attributes of links are needed."""
+    """Return the settings for reading links in this run. They include feeds if pages are revisited, and Markdown if it
+    is wanted, and state whether texts and attributes of links are needed."""
     links, recrawl = settings.links, settings.recrawl
     feeds = recrawl.enabled and links.sitemaps
     more = ((FEED,) if feeds else ()) + ((MARKDOWN,) if MARKDOWN in settings.output.keep else ())

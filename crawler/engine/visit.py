@@ -439,7 +439,7 @@ class Visitor:
         return self._context.reading.read(self._understanding.page, self._discovery, draft, links)
 
     async def _aside(self, work: Generator[None, None, T]) -> T:
-        """Do the work on a page step by step, and let the event loop run in between if it is long. Afterwards a
+        """Do the work on a page step by step, and let the event loop run in between if the work is long. Afterwards a
         transaction may start."""
         while True:
             try:

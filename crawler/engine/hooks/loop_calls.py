@@ -146,7 +146,7 @@ class _LoopThread(threading.Thread):
         return task
 
     def _tell_of(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-        if not self._is_ended:  # errors of tasks that survive cancellation
+        if not self._is_ended:  # later errors come from tasks that survive cancellation
             loop.default_exception_handler(context)
 
     def _answer(self) -> None:

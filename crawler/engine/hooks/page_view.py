@@ -128,7 +128,8 @@ class Page:
 
     @property
     def url(self) -> str:
-        """The canonical URL that was fetched. A redirect is a separate page, so this is never the target of one."""
+        """The canonical URL that was fetched. A redirect is a separate page, so this is never the target of a
+        redirect."""
         return self._facts.url
 
     @property
@@ -186,7 +187,7 @@ class Page:
         return self._tree.css(selector)
 
     def css_first(self, selector: str) -> LexborNode | None:
-        """The first element that matches; None if none does."""
+        """The first element that matches a CSS selector; None if no element matches."""
         return self._tree.css_first(selector)
 
     def json(self) -> Any:

@@ -47,7 +47,7 @@ _BLANK = " \t\0"
 
 
 class RobotsRecordError(ValueError):
-    """Stored bytes are not a robots record."""
+    """The stored bytes are not a robots record."""
 
 
 class Cut(StrEnum):

@@ -488,7 +488,7 @@ class _Resolved(Struct, frozen=True):
 
 
 def _written(hrefs: Sequence[str], sent: Sequence[str], encoding: str, described: Described) -> dict[str, str]:
-    """Map the text that was sent for each link, without its fragment and line breaks, to the described link."""
+    """Map each link as sent to the canonicaliser, without its fragment and line breaks, to the described link."""
     if len(sent) != len(hrefs):  # some links had a query that is too long
         pairs = [(text, href) for href in hrefs for text in encode_queries([href], encoding)]
     else:

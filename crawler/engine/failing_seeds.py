@@ -1,4 +1,4 @@
-"""Logs each seed that does not answer, at its first failure, and how often it will be retried."""
+"""Logs each seed whose host does not answer, at its first failure, and how often the seed will be retried."""
 
 from __future__ import annotations
 

@@ -138,7 +138,7 @@ class Gauges:
             await asyncio.sleep(_BETWEEN)
 
     def _look_at_seen(self) -> None:
-        """Forecast the state of the seen-set, and log one warning for each cause of trouble."""
+        """Forecast the state of the seen-set, and log each cause of trouble once."""
         job, compact_slices = self._job, self._seen.compact_slices
         statistics, parameters = job.seen.statistics(), job.seen.parameters()
         left, pace = job.counters.pending, self.observed.pace

@@ -138,7 +138,7 @@ class TextKeeper:
         )
 
     def gone(self, draft: Draft) -> Kept:
-        """Return the parts that replace the stored text of a URL that no longer has any."""
+        """Return the parts that replace the stored text of a URL that no longer has a text."""
         record = draft.record
         is_unread = record.outcome is Outcome.FETCHED and record.status not in GONE and is_html(record.content_type)
         if is_unread or not record.entry.revisit or not tells_content(record.outcome, record.status):

@@ -50,8 +50,8 @@ class Membership(Struct, frozen=True):
 
 
 class FencedNetwork(Through):
-    """A network that sends a request of a run only after the gap since earlier requests and, if the run is a partition,
-    only while this process owns the partition."""
+    """A network that sends a request of a run only once the gap after earlier requests has passed and, if the run is a
+    partition, only while this process owns the partition."""
 
     def __init__(
         self,

@@ -103,7 +103,7 @@ class OutageDetector:
             self._trial = lease
 
     def bars(self, lease: Lease) -> bool:
-        """Return whether a lease that had to wait may no longer be visited."""
+        """Return whether a lease that had to wait must not be visited any more."""
         return self.paused and self._trial is not lease
 
     def heard(self, lease: Lease, href: str) -> None:
@@ -319,7 +319,7 @@ class RunOutage:
         self.detector.runs[self] = None
 
     def leave(self) -> None:
-        """Remove a run that is over: its hosts are not probed from now on."""
+        """Remove a run that is over: from now on, its hosts are not probed."""
         self.detector.runs.pop(self, None)
         if self._probing is not None:
             self._probing.cancel()

@@ -95,8 +95,8 @@ class RobotsVisits:
         return None if robots is None else robots.stated(href)
 
     async def licensed(self, lease: Lease, draft: Draft, written: str, base: str) -> Stated:
-        """Return what the license that a page names states about that page. Raises TryAgain if the license must be
-        fetched first."""
+        """Return what a license states about the page that names it. Raises TryAgain if the license must be fetched
+        first."""
         name, entry = lease.host.name, draft.record.entry
         address, robots = self._locate(written, base), self._cache.get(name)
         if address is None or robots is None or not self._settings.purpose.uses or self.ignores(name):

@@ -48,7 +48,7 @@ class Schemes:
             return text
         if not self._is_logged:
             self._is_logged = True
-            log.warning("%s: %s has no scheme: read as %s, as are later ones", self._where, text[:_SHOWN], url[:_SHOWN])
+            log.warning("%s: %s has no scheme: read as %s; others likewise", self._where, text[:_SHOWN], url[:_SHOWN])
         return url
 
 

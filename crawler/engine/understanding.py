@@ -284,7 +284,7 @@ class Understanding:
 
 
 def _terms(base: str, written: str | None) -> str | None:
-    """Return the URL of terms of use."""
+    """Return the URL of terms of use, resolved against ``base``; None if it is unknown."""
     return None if written is None else locate(written, base)
 
 

@@ -221,7 +221,7 @@ class Visitor:
         self._unasked(lease, entry, Outcome.EXCLUDED, closed)
 
     def close(self) -> None:
-        """Close the reader when no visit is running."""
+        """Close the page reader, once no visit is running."""
         self._reader.close()
 
     @property
@@ -779,7 +779,7 @@ class Visitor:
         return kept
 
     async def _find_address(self, lease: Lease) -> None:
-        """Look up the address of the host, for politeness by address. No page is requested."""
+        """Look up the address of the host, which politeness by address needs. No page is requested."""
         frontier = self._job.frontier
         address = await self._context.fetcher.resolve(frontier.peek(lease.host).href)
         await self._job.room()

@@ -24,8 +24,8 @@ class ScoreBatches:
     """Scores links of many pages in one call: a model scores a thousand links in little more time than ten.
 
     While a call is running, the links of further pages wait; the next call gets all that wait, up to ``MOST``. So
-    batches grow with the function's latency, and no page waits for a batch to fill. Only pages in flight wait. If a
-    call of ``score`` raises an exception, each page of the batch gets that exception.
+    batches grow with the function's latency, and no page waits for a batch to fill. Only the links of pages in flight
+    wait. If a call of ``score`` raises an exception, each page of the batch gets that exception.
     """
 
     def __init__(self, score: Score) -> None:

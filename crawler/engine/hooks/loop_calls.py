@@ -131,7 +131,7 @@ class _LoopThread(threading.Thread):
             self.loop.call_soon_threadsafe(self._answer)
 
     def is_deaf(self, after: float) -> bool:
-        """Return whether the loop has not responded for ``after`` seconds."""
+        """Return whether the loop has failed to respond for ``after`` seconds."""
         return self._asked is not None and self._crawl.time() - self._asked >= after
 
     def end(self) -> None:

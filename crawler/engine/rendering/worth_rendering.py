@@ -1,4 +1,4 @@
-"""Decides which pages are worth rendering in a browser, and measures whether it paid off.
+"""Decides which pages are worth rendering in a browser, and measures whether rendering them has paid off.
 
 Rendering a page has paid off if its document has a link in scope that the raw page lacks, or new words with at least
 ``TEXT`` letters and digits in total. A page without signs that it needs scripts has content without them. For such a

@@ -135,7 +135,7 @@ class ExtractingAgain:
                     yield record, kept, [_row(parts.of(record)) for parts in rows]
 
     def _is_left(self, record: dict[str, Any], rows: Iterable[tuple[str, KeptParts]]) -> bool:
-        """Return whether a page is left unchanged."""
+        """Return whether the page is not to be extracted again."""
         if self._hrefs:
             named = record["url"] in self._hrefs
             self._counts.found |= {record["url"]} if named else set()

@@ -136,7 +136,7 @@ class Injector:
             return self._closing  # ``watch`` reports the error
 
     async def drain(self, now: float) -> None:
-        """Admit everything in the inbox. ``now`` is in seconds since 1970. Raises OSError."""
+        """Process all files in the inbox. ``now`` is in seconds since 1970. Raises OSError."""
         for name in self._inbox.foreign(now):
             if name not in self._left:
                 self._set_aside(name, "not an inbox file")

@@ -182,7 +182,7 @@ class Keepers:
         self._keepers = keepers
         self._text = text
         self._after = after
-        self._waiting = Counter[str]()  # pages that wait for their texts, by host
+        self._waiting = Counter[str]()  # number of pages that wait for their texts, by host
 
     @classmethod
     def of(cls, settings: OutputSettings, archive: Archive, bodies: BodyKeeper, texts: Texts) -> Keepers | None:

@@ -45,7 +45,7 @@ PATIENCE = 60.0  # seconds that a failure waits for other failures: by then most
 BRIEF = 5.0  # seconds that a failure waits if it is not evidence on its own; less than the shortest back-off
 LOOK = 0.25  # seconds between two checks of waiting failures
 PROBE_FIRST, PROBE_MOST = 1.0, 30.0  # seconds between two probes; doubled after each
-PROBED = 16  # number of hosts that are probed in turn
+PROBED = 16  # number of hosts that are probed, one after another
 _RESPONSES = (FailureKind.MALFORMED, FailureKind.ENCODING, FailureKind.TOO_LARGE, FailureKind.INTERNAL)
 
 

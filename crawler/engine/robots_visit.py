@@ -263,7 +263,7 @@ class RobotsVisits:
         self._job.change_hosts(lambda batch: frontier.finish(lease, SideRequestDone(asked), now, batch))
 
     def _wait(self, lease: Lease, result: RobotsResult, failure: FailureClass | None, now: float) -> float | None:
-        """Return the seconds until the next try; None if this answer is final."""
+        """Return the seconds until robots.txt is requested again; None if this answer is final."""
         host, answer, settings = lease.host, result.answer, self._settings
         failed = isinstance(answer, Failure)
         failed_as = failure if failed and failure is not None else FailureClass.SERVER_ERROR

@@ -34,7 +34,7 @@ class Call(Protocol[T]):
         """Return the current ``file:line`` in user code, if known."""
 
     def abandon(self) -> None:
-        """Give up the call: end it, if possible."""
+        """Give up the call, and end it if possible."""
 
 
 class PageCalls(Protocol[T]):

@@ -183,7 +183,7 @@ def _imported(name: str, module: str) -> ModuleType:
 
 
 def _meant(path: str, attribute: str) -> str | None:
-    """Return the function name if ``path`` is the path of a Python file instead of a module."""
+    """If ``path`` is the path of a Python file, return the function's name as ``module:function``; otherwise None."""
     module = path.strip().removesuffix(".py").removeprefix("./").replace("/", ".")
     return f"{module}:{attribute}" if module != path and _dotted(module) and _dotted(attribute) else None
 

@@ -128,7 +128,7 @@ class Page:
 
     @property
     def url(self) -> str:
-        """The canonical URL that was fetched. A redirect is a separate page, so this is never the target of a
+        """The canonical URL that was fetched. A redirect counts as a separate page, so this is never the target of a
         redirect."""
         return self._facts.url
 
@@ -161,7 +161,7 @@ class Page:
     @cached_property
     def text(self) -> str:
         """The main text, as ``--output text`` keeps it by default; for types other than HTML, the whole body as text.
-        It is extracted on first use, in the calling thread; a long page takes longer."""
+        It is extracted on first use, in the calling thread; extraction takes longer for a long page."""
         return self._extracted(Forms.TEXT).text or ""
 
     @cached_property

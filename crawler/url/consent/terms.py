@@ -24,7 +24,7 @@ _USAGES = {
     "train-ai": (AI_TRAIN,),
     "train-genai": (AI_TRAIN,),
     "ai-all": (AI_INPUT, AI_TRAIN),
-    "all": (SEARCH, AI_INPUT, AI_TRAIN, TDM),  # nothing permits ``tdm`` by name
+    "all": (SEARCH, AI_INPUT, AI_TRAIN, TDM),  # no usage names ``tdm`` alone
 }
 _UNPAID = {"free", "attribution"}
 _PATH = re.compile(r"https?://([^/?#]*)(.*)", re.IGNORECASE | re.DOTALL)

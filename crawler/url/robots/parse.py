@@ -170,7 +170,7 @@ def _own_group(text: str, token: str) -> RobotsRules:
     sitemaps: dict[str, None] = {}
     license = None
     own = in_agents = False
-    named: set[bool] = set()  # groups named by the agents above the line
+    named: set[bool] = set()  # groups that the agents above the line name
     for line in _LINE.findall(text):
         key, other, value = line
         if other and other[0] in "sS":

@@ -192,8 +192,8 @@ class _Sorted:
                 parents[number] = parent = nested[-1]
                 best[number] = max(best[number], best[parent])
             nested.append(number)
-        self._parents = array("i", parents)  # by text: the longest other text that is its prefix, or -1
-        self._best = array("I", best)  # by text: the greatest weight of it and its prefixes
+        self._parents = array("i", parents)  # by text: the number of the longest other text that is its prefix, or -1
+        self._best = array("I", best)  # for each text: the greatest weight of the text and its prefixes
 
     def __len__(self) -> int:
         return len(self._parents)

@@ -61,7 +61,7 @@ class Boundary:
         self._external = settings.links.external  # True if URLs off the scope are followed as leaves
 
     def reach(self, href: str, reach: int) -> Reach:
-        """Create the reach for the links of a page."""
+        """Create the ``Reach`` for the links of a page."""
         return Reach(self.hops(href, reach))
 
     def hops(self, href: str, reach: int) -> int:

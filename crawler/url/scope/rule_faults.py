@@ -130,5 +130,5 @@ def _pattern(text: str) -> Pattern | str:
 
 
 def _covering(patterns: Sequence[Pattern], pattern: Pattern) -> Pattern | None:
-    """Return the first pattern that covers ``pattern``."""
+    """Return the first of the patterns that covers ``pattern``; None if none does."""
     return next((one for one in patterns if one.covers(pattern)), None)

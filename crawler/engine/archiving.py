@@ -80,7 +80,7 @@ class Archive:
         return (Part(WARC, data, payloads),)
 
     async def robots(self, hops: Sequence[Exchange]) -> Kept:
-        """Return the archived answers for a robots.txt: the redirects and the last answer."""
+        """Return the archive records of a request for robots.txt: those of its redirects and of the last answer."""
         data, rows = await self._exchanges(hops)
         return (Part(WARC, data, rows),) if data else ()
 
@@ -125,8 +125,8 @@ def _random() -> Iterator[bytes]:
 
 
 def _fitting(exchanges: Sequence[Exchange], most: int) -> tuple[list[Exchange], int]:
-    """Return the exchanges of a page that are archived, and the number left out. A page is stored in one step, so its
-    bodies together may be only as large as one body."""
+    """Return the exchanges of a page to archive, and the number of exchanges left out. A page is stored in one step, so
+    all its bodies together may be only as large as a single body."""
     fitting = list[Exchange]()
     for exchange in exchanges:
         most -= len(exchange[2].body)
@@ -147,13 +147,14 @@ def _compressed(
 
 
 def _stated(answer: Answer, known: Validators | None) -> Validators:
-    """Return the validators for the next visit. ``known``: those sent with this request, if they are still valid."""
+    """Return the validators for the next visit. ``known``: the validators sent with this request, if they are still
+    valid."""
     etag, modified = known or NO_VALIDATORS
     return Validators(answer.etag or etag, answer.last_modified or modified)
 
 
 def _about(record: PageRecord, seconds: float) -> list[Field]:
-    """Return the crawl's facts about a URL that its answer does not contain."""
+    """Return the facts that the crawl knows about a URL, but that the server's answer does not contain."""
     entry = record.entry
     return [
         ("via", entry.via or ""),

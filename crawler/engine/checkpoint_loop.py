@@ -18,7 +18,7 @@ from crawler.job.metrics.events import Kind
 
 log = logging.getLogger("crawler")
 
-REST = 3.0  # the pause before the next generation, as a multiple of the last one's duration
+REST = 3.0  # pause before the next generation, as a multiple of the last generation's duration
 
 
 _COMPRESS_INTERVAL = 1.0  # seconds between two checks for a full file
@@ -55,8 +55,8 @@ class DurabilityLoop:
         await self._job.compress_rest(lambda: self._hurried or clock() >= until)
 
     async def derive(self) -> None:
-        """Write the Markdown files for each generation, in a thread, until cancelled. Failures are retried the next
-        time. Raises JobError."""
+        """Write the Markdown files for each generation, in a thread, until cancelled. Files that could not be written
+        are retried at the next interval. Raises JobError."""
         while self._derives:
             await asyncio.sleep(self._settings.checkpoint_interval)
             with self._expendable:
@@ -131,7 +131,7 @@ class DurabilityLoop:
         self._now.clear()
 
     def _has_room(self) -> bool:
-        """Return whether the disk accepts transactions. Retries the transaction that could not be written."""
+        """Return whether the disk accepts transactions. If a transaction could not be written, retry it first."""
         job, was = self._job, self._job.blocked
         if was is not None and job.writer.write_again():
             if self._paused is not None and self._context.said.over(self._paused, self):

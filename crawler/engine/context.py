@@ -27,7 +27,7 @@ log = logging.getLogger("crawler")
 
 
 class SaidOnce:
-    """Logs a message that applies to several runs of a worker, such as a full disk, only once."""
+    """Logs a message once, even if it applies to several runs of a worker, as a full disk does."""
 
     def __init__(self) -> None:
         self._of: dict[str, set[object]] = {}
@@ -56,8 +56,8 @@ class SaidOnce:
 
 
 class Capacity(Struct, frozen=True):
-    """A worker's capacity. ``free`` of its ``slots`` are free, and ``waiting`` requests wait for the rate limit of
-    ``rate`` requests a second (None: no limit)."""
+    """A worker's capacity: the number of its ``slots`` and of those that are ``free``, and the number of requests that
+    are ``waiting`` for the rate limit. ``rate``: that limit, in requests a second (None: no limit)."""
 
     slots: int
     free: int
@@ -73,8 +73,8 @@ class Context(Struct, frozen=True):
     parsing of bytes that servers send; ``fetcher`` already uses it. Each piece of work that takes milliseconds waits
     for its turn (``turns``). ``parser`` parses expensive pages; ``texts`` extracts the main text of pages; ``renderer``
     has the browser. ``rate`` waits until the rate limit permits a request: the first request of a visit has already
-    waited, and each further one waits again. ``capacity`` returns the free capacity. ``code`` is the user's code.
-    ``said`` logs a message that applies to several runs only once."""
+    waited, and each further request waits again. ``capacity`` returns the free capacity. ``code`` is the user's code.
+    ``said`` logs a message once, even if it applies to several runs."""
 
     fetcher: Fetches
     clock: Callable[[], float]

@@ -73,7 +73,7 @@ def together(parts: Sequence[Outlinks]) -> Outlinks:
 
 
 class Likeness(Struct, frozen=True):
-    """How a page compares with the others of its host. ``of_copy``: it is a copy whose links are not followed.
+    """How a page compares with other pages of its host. ``of_copy``: it is a copy whose links are not followed.
     ``judged``: whether the host sends this page for paths that do not exist."""
 
     content: Content | None
@@ -87,7 +87,8 @@ class Likeness(Struct, frozen=True):
 
 
 class Target(Struct, frozen=True):
-    """The target of a redirect: its ``location`` as recorded, and the link to follow, or ``error`` if there is none."""
+    """The target of a redirect: its ``location`` as recorded, and the link to follow, or an ``error`` if no link is
+    followed."""
 
     location: str
     links: Outlinks = NO_LINKS
@@ -121,8 +122,8 @@ class Discovery:
 
     @property
     def elsewhere(self) -> str | None:
-        """The out-of-scope host to which most links of the seeds lead, if the crawl found no pages but its seeds. It is
-        named in a line at the end."""
+        """The out-of-scope host to which most links of the seeds lead, if the crawl found no pages but its seeds. A
+        message at the end of the crawl names it."""
         counters = self._job.counters
         is_alone = counters.urls_admitted <= counters.seeds + counters.pages_redirected
         return self._elsewhere.most_common(1)[0][0] if is_alone and self._elsewhere else None
@@ -138,7 +139,7 @@ class Discovery:
             url = self._canonicaliser.canonicalise(line)
             if isinstance(url, Rejected):
                 self.seeds_rejected += 1
-                why = "" if line.startswith("(") else f": {why_no_url(url.reason)}"  # the line already states the error
+                why = "" if line.startswith("(") else f": {why_no_url(url.reason)}"  # ``line`` is an error
                 log.warning("seed skipped: %s%s", shown(line), why)
                 continue
             if has_userinfo(line):
@@ -169,8 +170,8 @@ class Discovery:
         return self._reading.steps(self._copies.measure(body))
 
     def compare(self, entry: Entry, body: bytes, written: Sequence[str], content: Content | None) -> Likeness:
-        """Return how a fetched page compares with others of its host. ``written``: its links as written. ``content``:
-        its fingerprints."""
+        """Return how a fetched page compares with other pages of its host. ``written``: its links as the page states
+        them. ``content``: its fingerprints."""
         if content is not None:
             content = self._copies.compare(entry.href, content)
         judged = self._soft404.judge(entry, body, written, content)
@@ -184,13 +185,13 @@ class Discovery:
         return self._job.traps.ids.look(entry.href, body, page.about.canonical, is_new=is_new)
 
     def probe(self, href: str) -> Canonical | None:
-        """Return the canonical URL of a made-up path."""
+        """Return the canonical form of a made-up URL; None if it is invalid."""
         url = self._canonicaliser.canonicalise(href)
         return url if isinstance(url, Canonical) else None
 
     def outlinks(self, entry: Entry, page: PageLinks, base: str, likeness: Likeness) -> Iterator[Outlinks | Unreadable]:
-        """Yield the links of the page in parts that together name each URL once. They are resolved against ``base``. A
-        part takes a few milliseconds."""
+        """Yield the links of the page in parts; no URL occurs twice, even in different parts. The links are resolved
+        against ``base``. A part takes a few milliseconds."""
         hrefs, counters = page.hrefs, self._job.counters
         known: set[str] = set()
         hops = self._boundary.hops(entry.href, entry.reach)
@@ -280,8 +281,8 @@ class Discovery:
     def _reasons(
         self, links: Outlinks, page: Likeness | None, depth: int, hops: int, *, of_links: bool
     ) -> Iterable[str | None] | None:
-        """Return for each of ``links.urls`` why it is not followed; None if all are. The page is ``hops`` links off the
-        site."""
+        """Return for each of ``links.urls`` why it is not followed; None if all are followed. The page is ``hops``
+        links off the site."""
         if page is not None and not page.is_followed:
             return repeat(COPY if page.of_copy else page.judged.kind.name.lower())
         if len(links.inside) == links.found:
@@ -342,7 +343,8 @@ class Discovery:
         return _Resolved(urls, rejected, len(hrefs) - len(sent), cast("list[str]", texts), facts)
 
     def keys_inside(self, entry: Entry, page: PageLinks, base: str) -> set[str]:
-        """Return the keys of the page's links that are in scope, except its links to itself. Nothing is counted."""
+        """Return the keys of the page's links that are in scope, except links to the page itself. No counters
+        change."""
         resolved = self._reading.read(self._resolve, page, base, page.hrefs)
         if isinstance(resolved, Unreadable):
             return set()
@@ -366,7 +368,7 @@ class Discovery:
         return Outlinks(len(found), inside, outside=outside, candidates=candidates, urls=found)
 
     def _listed(self, href: str, listed: Sequence[Listed]) -> tuple[list[Canonical], dict[str, Candidate], int]:
-        """Return the URLs, what the sitemap states about them, and the number of invalid ones; pure."""
+        """Return the URLs, what the sitemap states about them, and the number of invalid URLs; pure."""
         found: dict[str, Canonical] = {}
         candidates: dict[str, Candidate] = {}
         own, rejected = _authority(href), 0
@@ -387,8 +389,8 @@ class Discovery:
         return list(found.values()), candidates, rejected
 
     def named_sitemaps(self, page: str, named: Sequence[str]) -> list[Canonical]:
-        """Return the sitemaps that the host's robots.txt names. If the page is in scope, they may be on any host.
-        Sitemaps that a limit leaves out are logged."""
+        """Return the sitemaps that the host's robots.txt names. If the page is in scope, these sitemaps may be on any
+        host. Sitemaps that a limit leaves out are logged."""
         robots, vouches = robots_url(page), self._job.scope.contains(page)
         found, left = dict[str, Canonical](), list[str]()
         for text in named:
@@ -475,8 +477,8 @@ class Discovery:
 
 
 class _Resolved(Struct, frozen=True):
-    """The URLs of some links of a page, the number of invalid links, and the number whose query is too long. ``texts``
-    and ``facts``: the link text and attributes of each URL, if an output wants them."""
+    """The URLs of some links of a page, the number of invalid links, and the number of links whose query is too long.
+    ``texts`` and ``facts``: the link text and attributes of each URL, if an output wants them."""
 
     urls: list[Canonical]
     rejected: int
@@ -486,7 +488,7 @@ class _Resolved(Struct, frozen=True):
 
 
 def _written(hrefs: Sequence[str], sent: Sequence[str], encoding: str, described: Described) -> dict[str, str]:
-    """Map the text that was sent for each link, without its fragment and line breaks, to the described link."""
+    """Map each link as sent to the canonicaliser, without its fragment and line breaks, to the described link."""
     if len(sent) != len(hrefs):  # some links had a query that is too long
         pairs = [(text, href) for href in hrefs for text in encode_queries([href], encoding)]
     else:
@@ -505,7 +507,7 @@ _OF_HEADER = Facts(HEADER)  # links without an element come from the headers
 
 
 def _facts(links: Sequence[str | None], described: Described) -> list[Facts]:
-    """Return the attributes of the links besides their texts; None stands for a link in the headers."""
+    """Return the attributes of the links, except their texts. A None among the links is a link from the headers."""
     kinds, rels = described.kinds, described.rels
     odd = {None, *kinds, *rels}
     return [
@@ -515,8 +517,8 @@ def _facts(links: Sequence[str | None], described: Described) -> list[Facts]:
 
 
 def _edges(urls: Sequence[Canonical], resolved: _Resolved, reasons: Iterable[str | None] | None) -> list[Edge]:
-    """Return the edges to ``urls``, which are all or some of the URLs of ``resolved``. ``reasons``: why each is not
-    followed; None if all are."""
+    """Return the edges to ``urls``, which are all or some of the URLs of ``resolved``. ``reasons``: for each URL, why
+    it is not followed; None if all are followed."""
     texts, facts = resolved.texts, resolved.facts
     if len(urls) < len(resolved.urls):
         said = dict(zip([url.key for url in resolved.urls], zip(texts, facts, strict=True), strict=True))

@@ -5,7 +5,7 @@ else.
     seeds        read to the end
     pending      all admitted URLs are finished; URLs in flight are pending
     doubted      no URL waits for the ledger's decision
-    left out     no left-out URLs wait for a new check after their limit was lifted
+    left out     no left-out URLs wait for a new check after their limit has been lifted
     inbox        no file waits
     transaction  written: while the disk is full, memory is one transaction ahead of the disk
     revisits     never over: a next visit is always planned

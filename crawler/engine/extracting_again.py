@@ -39,8 +39,8 @@ _OF = {"text": frozenset(("text", "markdown")), "structured": frozenset(("struct
 
 
 class Counts(Struct):
-    """Counts of pages: ``extracted`` again; extracted without finding a text (``failed``); already up to date; and not
-    stored. ``found``: the URLs of the named pages that exist."""
+    """Counts of pages: ``extracted`` again; extracted without finding a text (``failed``); already ``up_to_date``; and
+    without a stored body (``not_kept``). ``found``: the URLs among the named pages that exist."""
 
     extracted: int = 0
     failed: int = 0
@@ -50,7 +50,7 @@ class Counts(Struct):
 
 
 class ExtractingAgain:
-    """Extracts pages of a job without a running crawl. The ``counts`` grow meanwhile."""
+    """Extracts pages of a job without a running crawl. ``counts`` is updated while it runs."""
 
     def __init__(
         self, job: Job, settings: Settings, names: Collection[str], hrefs: Collection[str], counts: Counts
@@ -70,8 +70,8 @@ class ExtractingAgain:
         self._is_over = False
 
     async def run(self, clock: Callable[[], float], report: Callable[[], None]) -> None:
-        """Extract the pages. ``report`` is called from time to time. Raises OSError (also if the disk is full),
-        JobError and the exceptions in DAMAGE."""
+        """Extract the pages. ``report`` is called after each sync. Raises OSError (also if the disk is full), JobError
+        and the exceptions in DAMAGE."""
         loop, pages, next_sync = asyncio.get_running_loop(), self._due(), clock() + EVERY
 
         async def work() -> None:
@@ -83,7 +83,7 @@ class ExtractingAgain:
                     await self._job.sync()
                     report()
 
-        with ThreadPoolExecutor(1) as reader:  # leaving the block waits for the thread, before the job is closed
+        with ThreadPoolExecutor(1) as reader:  # at its end, the block waits for the thread before the job is closed
             try:
                 await asyncio.gather(*(work() for _ in range(EACH * self._processes)))
             finally:
@@ -96,8 +96,8 @@ class ExtractingAgain:
             await asyncio.to_thread(derive_own, self._job.directory, files.identity, files.outputs.final_text)
 
     async def _extract(self, record: dict[str, Any], page: KeptPage, rows: Sequence[Mapping[str, Any]]) -> None:
-        """Extract a page. If its text is extracted, all forms in the current text row are made again. A failure does
-        not replace that row."""
+        """Extract a page. If its text is extracted, all forms in the current text row are made again. If the extraction
+        fails, the row is not replaced."""
         url, fetched_at = record["url"], record["fetched_at"]
         about = About(url, fetched_at, record.get("title"), record.get("language"), page.whole)
         names = self._names | (_OF["text"].intersection(*rows[:1]) if self._names & _OF["text"] else set())
@@ -135,7 +135,7 @@ class ExtractingAgain:
                     yield record, kept, [_row(parts.of(record)) for parts in rows]
 
     def _is_left(self, record: dict[str, Any], rows: Iterable[tuple[str, KeptParts]]) -> bool:
-        """Return whether a page is left unchanged."""
+        """Return whether the page is not to be extracted again."""
         if self._hrefs:
             named = record["url"] in self._hrefs
             self._counts.found |= {record["url"]} if named else set()

@@ -1,4 +1,4 @@
-"""Logs each seed that does not answer, at its first failure, and how often it will be retried."""
+"""Logs each seed whose host does not answer, at its first failure, and how often the seed will be retried."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ class FailingSeeds:
         return waits and lease.host.tally.fetched == 0 and self._entry(lease).seed
 
     def failed(self, lease: Lease, failure: Failure, now: float) -> None:
-        """Report that a request of the lease failed at ``now`` (seconds since 1970)."""
+        """Report that a request under the lease failed at ``now`` (seconds since 1970)."""
         name, failed_as = lease.host.name, failure_class(failure.kind)
-        if failure.local or not failed_as.unanswered:  # an outage, which is reported elsewhere, or an answer
+        if failure.local or not failed_as.unanswered:  # not reported here: an outage, or an error reply
             return
         if name in self._named or len(self._named) > _NAMED or not self.covers(lease):
             return

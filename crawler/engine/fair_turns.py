@@ -27,7 +27,7 @@ def _loop_time() -> float:
 
 
 class _Place(Struct, eq=False):
-    """A place in line. ``look`` resolves when the task must check: True if it is its turn."""
+    """A place in line. ``look`` resolves when the task must check whether it may run: to True if it is its turn."""
 
     look: asyncio.Future[bool]
     line: deque[_Place]
@@ -37,7 +37,7 @@ class Turns:
     """The turns of all tasks of one loop. A task takes a turn before each piece of work."""
 
     def __init__(self, share: float = SHARE, clock: Callable[[], float] | None = None) -> None:
-        """``share`` and ``clock()`` are in seconds; the default is the clock of the running loop."""
+        """``share`` and ``clock()`` are in seconds; the default clock is that of the running loop."""
         self._share = share
         self._clock = clock or _loop_time
         self._usual: deque[_Place] = deque()
@@ -67,12 +67,12 @@ class Turns:
                     break
                 place.look = asyncio.get_running_loop().create_future()
         finally:
-            if place in line:  # the task was only near the head of the line
+            if place in line:  # a task that was only near the head is still in line
                 line.remove(place)
 
     def _next_pass(self) -> None:
-        """Run the tasks at the heads of the lines in the pass that starts now. The first has its turn; the others check
-        whether time is left."""
+        """Run the tasks at the heads of the lines in the pass that starts now. The first task has its turn; the others
+        check whether time is left for them."""
         self._begun = self._clock()
         self._passes += 1
         lines = (self._usual, self._bulk) if self._passes % BULK_EVERY else (self._bulk, self._usual)

@@ -55,8 +55,8 @@ class Focusing:
     async def page(
         self, lease: Lease, draft: Draft, parts: Iterable[Outlinks | Unreadable], *, rated: bool
     ) -> list[Outlinks | Unreadable]:
-        """Rate the page, and return the parts of its links with the code's decisions. ``rated``: this is the requested
-        page and not a substitute."""
+        """Rate the page, and return the parts of its links with the code's decisions. ``rated``: the page is the one
+        that was requested, not a substitute for it."""
         found: list[Outlinks | Unreadable] = []
         size = 0
         with self._waiting(lease, draft), ExitStack() as held:
@@ -105,7 +105,8 @@ class Focusing:
         return _classed(links, {url.href: entry.priority for url in links.inside}) if self._judge.scores else links
 
     async def named(self, draft: Draft, links: Outlinks) -> Outlinks:
-        """Return the links that user code adds, with their scores. They are not filtered: the code wants them."""
+        """Return the links that user code adds, with their scores. They are not filtered, because the code itself chose
+        them."""
         entry, score = draft.record.entry, self._page_score(draft)
         asked = [Link(url.href, entry.href, "", "", OWN, entry.depth + 1, score) for url in links.inside]
         return await self._scored(links, asked) if asked else links
@@ -129,7 +130,7 @@ class Focusing:
         return await self._judged(links, self._asked(draft, links, score, draft.record.entry.depth + 1))
 
     def _asked(self, draft: Draft, links: Outlinks, score: float, depth: int) -> list[Link]:
-        """Return the links that may be followed, in the form that the code gets."""
+        """Return the links that may be followed, in the form in which the code gets them."""
         page, said = draft.record.entry.href, {to: (text, facts) for to, text, facts in links.edges}
         asked = []
         for url in links.inside:
@@ -175,7 +176,7 @@ def _links_in(part: Outlinks | Unreadable) -> int:
 
 
 def _classed(links: Outlinks, classes: Mapping[str, int]) -> Outlinks:
-    """Return the links with the given classes, by href."""
+    """Return the links with the given priority classes, which are listed by href."""
     known = links.candidates
     new = {href: replace(known.get(href, UNKNOWN), priority=number) for href, number in classes.items()}
     return replace(links, candidates={**known, **new})

@@ -1,4 +1,5 @@
-"""Measurements of a run besides its visits: its hosts by state, its pace, and the forecast for its seen-set."""
+"""Measurements of a run that do not come from single visits: its hosts by state, its pace, and the forecast for its
+seen-set."""
 
 from __future__ import annotations
 
@@ -62,7 +63,7 @@ class ProxyWatch:
         if name not in self._failing:
             now = self._clock()
             self._failing[name] = FailingProxy(name, now, failure.message)
-            text = f"a proxy fails; no host is blamed: {failure.message}"
+            text = f"a proxy fails, which is not counted against any host: {failure.message}"
             self._job.events.add(now, Kind.ERROR, text)
 
     def _answered(self, name: str) -> None:
@@ -137,7 +138,7 @@ class Gauges:
             await asyncio.sleep(_BETWEEN)
 
     def _look_at_seen(self) -> None:
-        """Forecast the state of the seen-set, and log one warning for each cause of trouble."""
+        """Forecast the state of the seen-set, and log each cause of trouble once."""
         job, compact_slices = self._job, self._seen.compact_slices
         statistics, parameters = job.seen.statistics(), job.seen.parameters()
         left, pace = job.counters.pending, self.observed.pace

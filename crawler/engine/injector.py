@@ -95,8 +95,8 @@ class Injector:
         await self._job.promise()
 
     async def look_up(self, known: Found) -> int:
-        """Admit URLs from the user's input that the seen-set wrongly reported as seen. They are found by reading the
-        journal in the background. Returns their number. Raises OSError, JournalError."""
+        """Admit URLs from the user's input that the seen-set wrongly reported as seen. The journal is read in the
+        background to find these URLs. Returns their number. Raises OSError, JournalError."""
         if not known.urls:
             return 0
         search = self._job.search(known.urls)
@@ -136,7 +136,7 @@ class Injector:
             return self._closing  # ``watch`` reports the error
 
     async def drain(self, now: float) -> None:
-        """Admit everything in the inbox. ``now`` is in seconds since 1970. Raises OSError."""
+        """Process all files in the inbox. ``now`` is in seconds since 1970. Raises OSError."""
         for name in self._inbox.foreign(now):
             if name not in self._left:
                 self._set_aside(name, "not an inbox file")
@@ -177,7 +177,7 @@ class Injector:
         except EnvelopeError as error:
             self._set_aside(f"{name}.urls", str(error))
         except FileNotFoundError:
-            pass  # the process that left the file has taken it back
+            pass  # the process that put the file there has taken it back
         except OSError as error:
             self._leave(f"{name}.urls", error)
         return None
@@ -190,7 +190,7 @@ class Injector:
         self._wake()
 
     def _leave(self, name: str, error: OSError) -> None:
-        """If a file cannot be read or removed, leave it for a later run. Raises the error if it is temporary."""
+        """Leave a file that cannot be read or removed for a later run. If the error is temporary, raise it instead."""
         if error.errno in PASSING:
             raise error
         self._left.add(name)

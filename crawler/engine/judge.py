@@ -1,4 +1,4 @@
-"""Decides what a fetch means for its URL: finished, retried, or the whole host held. Pure: response in,
+"""Decides what a fetch means for its URL: the URL is finished or retried, or its whole host is held. Pure: response in,
 decision out."""
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def judge(entry: Entry, result: Response | Failure, now: float, settings: RetryS
 
 def asked_to_wait(request: RequestOutcome, result: Response, now: float) -> RequestOutcome:
     """Return what the request means for its host, including the seconds to wait if the answer asks for a pause.
-    Throttling answers and redirects may ask for one (RFC 9110, 10.2.3). A 403 that does so also counts as
+    Throttling answers and redirects may ask for a pause (RFC 9110, 10.2.3). A 403 that asks for one also counts as
     throttling."""
     after = parse_retry_after(result.retry_after, now, result.headers.get("Date"))
     if after and result.status == FORBIDDEN:
@@ -185,8 +185,8 @@ def as_not_found(answer: Answer) -> Answer:
 def parse_retry_after(text: str | None, now: float, sent: str | None = None) -> float | None:
     """Return the seconds to wait from a Retry-After header, or None if it is not valid.
 
-    The value is a number of seconds or an HTTP date (RFC 9110, 10.2.3). A date is compared with the date of the answer
-    (``sent``), which uses the server's clock too, because ours may be off."""
+    The value is a number of seconds or an HTTP date (RFC 9110, 10.2.3). A date is compared with ``sent``, the date of
+    the answer: both come from the server's clock, and our clock may be off."""
     if text is None:
         return None
     text = text.strip()

@@ -85,7 +85,7 @@ class BodyKeeper:
         if len(data) <= LARGE:
             return (Body(sha256(data).digest(), data, cut),)
         body = Body(await asyncio.to_thread(_digest, data), data, cut)
-        with contextlib.suppress(OSError):  # the transaction writes the file again, and pauses if the disk is full
+        with contextlib.suppress(OSError):  # the transaction writes it again, and waits for disk space
             await asyncio.to_thread(self._files.write_ahead, body)
         return (body,)
 
@@ -138,7 +138,7 @@ class TextKeeper:
         )
 
     def gone(self, draft: Draft) -> Kept:
-        """Return the parts that replace the stored text of a URL that no longer has any."""
+        """Return the parts that replace the stored text of a URL that no longer has a text."""
         record = draft.record
         is_unread = record.outcome is Outcome.FETCHED and record.status not in GONE and is_html(record.content_type)
         if is_unread or not record.entry.revisit or not tells_content(record.outcome, record.status):
@@ -182,7 +182,7 @@ class Keepers:
         self._keepers = keepers
         self._text = text
         self._after = after
-        self._waiting = Counter[str]()  # pages that wait for their texts, by host
+        self._waiting = Counter[str]()  # number of pages that wait for their texts, by host
 
     @classmethod
     def of(cls, settings: OutputSettings, archive: Archive, bodies: BodyKeeper, texts: Texts) -> Keepers | None:
@@ -196,13 +196,13 @@ class Keepers:
         return cls(keepers, text, after) if keepers or text or after else None
 
     def takes_long(self, draft: Draft) -> bool:
-        """Return whether the page needs ``text``, which takes longer than a request: the page's host should not wait
-        for it."""
+        """Return whether the page needs the keeper ``text``, which takes longer than a request, so that the page's host
+        should not wait for it."""
         return self._text is not None and self._text.wants(draft)
 
     def may_wait(self, host: str, places: int) -> bool:
-        """Return whether more pages of a host may wait for their texts, if at most ``places`` visits are in flight. A
-        host may take a third of the free places, so that other hosts always find some."""
+        """Return whether another page of the host may wait for its text, if at most ``places`` visits may be in flight.
+        A host may take a third of the free places, so that other hosts always find some."""
         return 2 * self._waiting[host] + 2 <= places - self._waiting.total()
 
     @contextlib.contextmanager
@@ -239,8 +239,8 @@ class Keepers:
 
 
 async def body_of_answer(response: Response | None, raw: RawExchange | None, most: int) -> tuple[bytes, str | None]:
-    """Return the first ``most`` bytes of the body and, if that is not the whole body, the reason. The body is empty if
-    the answer is not to be stored or has none."""
+    """Return the first ``most`` bytes of the body and, if the body is longer or incomplete, the reason for the
+    truncation. The bytes are empty if the answer is not to be stored or has no body."""
     if raw is None:
         return b"", None
     if response is not None and response.body is not None:

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable
 
 INTERVAL = 0.25  # seconds in which doubted URLs accumulate before they are looked up
-MOST_INTERVAL = 1.0  # seconds; the longest such wait while pending URLs keep the crawl busy
+MOST_INTERVAL = 1.0  # seconds; the longest time to accumulate them while pending URLs keep the crawl busy
 PAUSE = 2.0  # pause after a slice, as a multiple of its duration. Lookups take at most a third of the event loop's time
 MANY = 50_000  # doubted URLs above which lookups do not pause, so that their number stops growing
 LEAST, MOST = 16, 1_024  # minimum and maximum URLs in a slice

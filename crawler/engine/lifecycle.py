@@ -85,7 +85,7 @@ class Lifecycle:
         return None
 
     def stop(self, reason: Stop) -> bool:
-        """Stop handing out URLs, and return whether this call stopped the run.
+        """Stop handing out URLs, and return whether it was this call that stopped the run.
 
         If a limit is already stopping the run, an interruption still replaces the reason. Once the run is over, the
         reason does not change."""

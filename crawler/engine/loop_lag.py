@@ -47,7 +47,8 @@ class LoopLag:
             self.stalls += 1
 
     def held(self, work: str, seconds: float) -> None:
-        """Record how long a piece of work took. Work in other threads does not block the loop and is ignored."""
+        """Record how long a piece of work took. Work in other threads is ignored, because it does not block the
+        loop."""
         if seconds >= STALL and seconds > self._work[0] and _in_loop():
             self._work = seconds, work
 
@@ -57,13 +58,13 @@ class LoopLag:
         return {"count": self.stalls, "work": self._work[1]}
 
     def stalled(self, now: float) -> float:
-        """Return the seconds of all standstills so far, including one that has just ended and is not yet observed.
-        ``now`` is the time of the loop's clock."""
+        """Return the total seconds of all standstills so far, including one that has just ended and is not yet
+        observed. ``now`` is the time of the loop's clock."""
         late = now - self._due
         return self.total + late if late >= STANDSTILL else self.total
 
     def figures(self) -> dict[str, float]:
-        """Return, in seconds, the 99th percentile, the longest delay, and the sum of all standstills."""
+        """Return, in seconds, the 99th percentile of the delays, the longest delay, and the sum of all standstills."""
         return {"p99": self.p99(), "longest": self.longest, "total": self.total}
 
     def p99(self) -> float:

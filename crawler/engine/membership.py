@@ -38,7 +38,7 @@ class Membership(Struct, frozen=True):
     many pages the partition may fetch in total, as its share of the crawl's limit; None means no limit.
     ``is_elsewhere(address)``: True if a URL belongs to another partition; ``ask_robots(address)`` has that partition
     fetch a robots.txt. ``has_seeds``: True if the run gets the seeds of the crawl. ``lag()``: the number of messages
-    that wait to be delivered to other partitions, and the seconds for which some have made no progress."""
+    that wait to be delivered to other partitions, and for how many seconds some of them have made no progress."""
 
     may_request: Callable[[], bool]
     is_sent: Callable[[], bool]
@@ -50,8 +50,8 @@ class Membership(Struct, frozen=True):
 
 
 class FencedNetwork(Through):
-    """A network that sends a request of a run only after the gap since earlier requests and, if the run is a partition,
-    only while this process owns the partition."""
+    """A network that sends a request of a run only once the gap after earlier requests has passed and, if the run is a
+    partition, only while this process owns the partition."""
 
     def __init__(
         self,

@@ -2,7 +2,7 @@
 hosts.
 
 The file has no name, so the system deletes it however the crawl ends. The file is mapped into memory, so the system can
-reclaim the memory of parts that were read.
+reclaim the memory of parts that have been read.
 """
 
 from __future__ import annotations

@@ -41,11 +41,11 @@ from crawler.web.fetch.fence import FencedOffError, wait_to_send
 
 log = logging.getLogger("crawler")
 
-PATIENCE = 60.0  # seconds that a failure waits for others: by then most requests have timed out
+PATIENCE = 60.0  # seconds that a failure waits for other failures: by then most requests have timed out
 BRIEF = 5.0  # seconds that a failure waits if it is not evidence on its own; less than the shortest back-off
 LOOK = 0.25  # seconds between two checks of waiting failures
 PROBE_FIRST, PROBE_MOST = 1.0, 30.0  # seconds between two probes; doubled after each
-PROBED = 16  # number of hosts that are probed in turn
+PROBED = 16  # number of hosts that are probed, one after another
 _RESPONSES = (FailureKind.MALFORMED, FailureKind.ENCODING, FailureKind.TOO_LARGE, FailureKind.INTERNAL)
 
 
@@ -103,7 +103,7 @@ class OutageDetector:
             self._trial = lease
 
     def bars(self, lease: Lease) -> bool:
-        """Return whether a lease that had to wait may no longer be visited."""
+        """Return whether a lease that had to wait must not be visited any more."""
         return self.paused and self._trial is not lease
 
     def heard(self, lease: Lease, href: str) -> None:
@@ -145,7 +145,7 @@ class OutageDetector:
                     await asyncio.wait_for(self._changed.wait(), LOOK)
 
     def _over(self, now: float) -> float | None:
-        """Return the time up to which failures have waited long enough; None if no failure has."""
+        """Return the time up to which failures have waited long enough; None if no failure has waited long enough."""
         if self._is_idle(now):
             return now
         counting = [each.at for each in self.waiting if each.counts]
@@ -160,8 +160,8 @@ class OutageDetector:
         return all((at := frontier.next_ready()) is None or at > now + BRIEF for frontier in frontiers)
 
     def settle(self, until: float | None = None, *, ours: bool = False, of: RunOutage | None = None) -> None:
-        """Attribute the failures up to ``until``, or all, to the network (``ours``) or to their hosts. ``of``:
-        attribute only the failures of this run."""
+        """Attribute the failures up to the time ``until`` (None: all failures) to the network (``ours``) or to their
+        hosts. ``of``: attribute only the failures of this run."""
         for each in [each for each in self.waiting if of in (None, each.run) and (until is None or each.at <= until)]:
             if not each.ours.done():
                 each.ours.set_result(ours)
@@ -200,7 +200,7 @@ class OutageDetector:
         for number, href in enumerate(chain.from_iterable(self.judge.targets(PROBED) for _ in count())):
             await self._unless_answered(asyncio.sleep(wait))
             if number % 3 == 2 and self.runs:
-                # These hosts may all be gone for good while others are up: visit the next URL of any host.
+                # The probed hosts may all be gone for good while others are up: visit the next URL of any host.
                 self._trial = True
                 self.surroundings.wake()
             elif not self._answered.is_set() and await self._unless_answered(self._probe(href)):
@@ -214,7 +214,7 @@ class OutageDetector:
         task, answered = asyncio.ensure_future(work), asyncio.ensure_future(self._answered.wait())
         try:
             await asyncio.wait({task, answered}, return_when=asyncio.FIRST_COMPLETED)
-            if task.cancelled():  # by its run, which has ended
+            if task.cancelled():  # cancelled by its run, which has ended
                 return None
             return task.result() if task.done() else True
         finally:
@@ -271,8 +271,8 @@ class RunOutage:
         self._probing: asyncio.Task[Any] | None = None
 
     async def is_at_fault(self, lease: Lease, href: str, result: Response | Failure, now: float) -> bool:
-        """Return whether the result of a request that ended at ``now`` is a failure of our own network, as soon as that
-        is known. The lease must then be taken back, as if its request had not been made."""
+        """Wait until it is known whether the result of a request that ended at ``now`` is a failure of our own network,
+        and return that. If it is, the lease must be taken back, as if its request had not been made."""
         if answers(result):
             self.detector.heard(lease, href)
             return False
@@ -319,7 +319,7 @@ class RunOutage:
         self.detector.runs[self] = None
 
     def leave(self) -> None:
-        """Remove a run that is over: its hosts are not probed from now on."""
+        """Remove a run that is over: from now on, its hosts are not probed."""
         self.detector.runs.pop(self, None)
         if self._probing is not None:
             self._probing.cancel()

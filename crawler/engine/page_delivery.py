@@ -38,7 +38,7 @@ class HandingOver:
         return self._handler.wants_body(content_type)
 
     def wants(self, draft: Draft) -> bool:
-        """Return whether the page is passed to the code. Probes and pages that may not be used never are."""
+        """Return whether the page is passed to the code. Probes and pages that may not be used are never passed."""
         record = draft.record
         is_one = draft.is_kept and record.outcome in HANDED_OVER and not record.entry.probe
         return is_one and self._handler.wants(record)

@@ -1,8 +1,8 @@
 """User code on each page: which pages it gets, what it returns, and how a visit waits for it.
 
 A page is passed to the code after its response is read and its links are found. Its host is released by then, so the
-code's time never counts as the host's. The URL stays in flight until the code has returned: after a kill before that, a
-later run fetches the page and passes it to the code again, with the same ``id``.
+code's time never counts as the host's. The URL stays in flight until the code has returned: if the program is killed
+before that, a later run fetches the page and passes it to the code again, with the same ``id``.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ class Withdrawn(Exception):
 
 
 class HandedPage(Struct, frozen=True):
-    """A page for user code. ``id`` identifies the visit: it is unique in the job, and the page keeps it when it is
-    passed again. ``links`` are the distinct canonical URLs of the page's links, in page order. ``follows(text)``
+    """A page for user code. ``id`` identifies the visit: it is unique in the job, and the page keeps it if it is passed
+    to the code again. ``links`` are the distinct canonical URLs of the page's links, in page order. ``follows(text)``
     returns whether the crawl would follow a link of the page.
     """
 
@@ -63,5 +63,5 @@ class PageHandler(Protocol):
         """Return the code's result for the page when it is done. Raises Withdrawn."""
 
     def ended(self, page: HandedPage, *, finished: bool) -> None:
-        """Report that the transaction that finishes a handled page was passed to the operating system, or, if not
+        """Report that the transaction that finishes a handled page has been passed to the operating system, or, if not
         ``finished``, that the run stopped before that."""

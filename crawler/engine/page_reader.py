@@ -38,7 +38,7 @@ class PageReader:
 
     @property
     def parsed(self) -> dict[str, int]:
-        """The number of pages that were parsed from their tokens, and of those that were not, by reason."""
+        """The number of pages that were parsed from their tokens, and, for each reason, the number that were not."""
         return {way: self._parsed[way] for way in (TOKENS, *Undecided)}
 
     def links_here(self, lease: Lease, body: bytes, charset: str | None) -> PageLinks | Unreadable | None:

@@ -1,5 +1,5 @@
-"""Limits the total requests per second to all hosts. Every request waits for its turn here, including those without a
-queued URL: the redirect of a robots.txt, the probe in an outage. Address lookups do not count as requests.
+"""Limits the total number of requests per second to all hosts. Every request waits for its turn here, including those
+without a queued URL: a redirect of a robots.txt, or a probe in an outage. Address lookups do not count as requests.
 
 The processes of one crawl share a limit: each holds a share of it, which changes all the time (``LentRate``).
 """
@@ -29,7 +29,7 @@ class LentRate:
 
     @property
     def share(self) -> float:
-        """The requests a second that are permitted now."""
+        """The number of requests a second that is permitted now."""
         return self._share if self._left() > 0 else 0.0
 
     def lend(self, share: float, left: Callable[[], float]) -> None:
@@ -96,7 +96,7 @@ class Rate:
 
     @property
     def waited(self) -> float:
-        """The seconds in which at least one task has waited."""
+        """The total time, in seconds, during which at least one task has waited."""
         since = asyncio.get_running_loop().time() - self._busy_since if self.waiting else 0.0
         return self._waited + since
 

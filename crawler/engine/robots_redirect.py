@@ -38,7 +38,7 @@ class RobotsRedirect:
         self, job: Job, cache: RobotsCache, borrowing: Borrowing, settings: Settings, context: Context
     ) -> None:
         self.member: Membership | None = None  # set if the job is a partition
-        self._for_others = 0  # number of requests that are made or wait for other partitions
+        self._for_others = 0  # number of requests for other partitions that are waiting or being made
         self._job = job
         self._borrowing = borrowing
         self._cache = cache
@@ -117,8 +117,8 @@ class RobotsRedirect:
             self._for_others -= 1
 
     async def _again(self, host: Host) -> NotNow | None:
-        """Wait until another request may be sent to a leased host, and return None then. Returns NotNow if the host is
-        held for too long because of another lease on it."""
+        """Wait until another request may be sent to a leased host, then return None. Returns NotNow if the host is held
+        for too long because of another lease on it."""
         ad_hoc, now = self._job.frontier.ad_hoc, self._context.clock()
         at, until = ad_hoc.pause(host, now), now + ad_hoc.gap(host) + PATIENCE
         while at > now:
@@ -164,7 +164,7 @@ class RobotsRedirect:
             return Followed(Failure(FailureKind.UNREACHABLE, message, 0.0), elsewhere=True)
         known = self._known(name, address)  # another visit may have fetched it by now
         if known is not None or (share is not None and frontier.ad_hoc.share_a_key(share, name)):
-            self._borrowing.give_back(lease)  # another visit may have found its address by now
+            self._borrowing.give_back(lease)  # another visit may have found the address of this host by now
             return known or NotNow(LATER)
         return await self._borrowing.enter(lease) or await self._ask(lease, address)
 

@@ -60,7 +60,7 @@ class RobotsVisits:
         self._archive = Archive(job.store, settings.output.store_max_size) if self._redirect.keep is not None else None
 
     def change(self, settings: Settings) -> None:
-        """Apply changed waits and a changed choice of the hosts whose robots.txt is ignored."""
+        """Apply changed settings: waits, and which hosts' robots.txt is ignored."""
         self._settings = settings
         self._sites = Sites(settings) or None
         self._redirect.settings = settings
@@ -89,20 +89,20 @@ class RobotsVisits:
         return RobotsRefusal(refusal.error, lasting=False) if isinstance(refusal, Unreadable) else refusal
 
     def stated(self, name: str, href: str) -> tuple[Stated, str | None] | None:
-        """Return what the host's robots.txt states about uses of a URL, and the URL of its terms; None if it has no
-        such lines. The robots.txt must be at hand."""
+        """Return what the host's robots.txt states about uses of a URL, and the URL of its terms; None if robots.txt
+        has no such lines. The robots.txt must be at hand."""
         robots = None if self.ignores(name) else self._cache.get(name)
         return None if robots is None else robots.stated(href)
 
     async def licensed(self, lease: Lease, draft: Draft, written: str, base: str) -> Stated:
-        """Return what the license that a page names states about that page. Raises TryAgain if the license must be
-        fetched first."""
+        """Return what a license states about the page that names it. Raises TryAgain if the license must be fetched
+        first."""
         name, entry = lease.host.name, draft.record.entry
         address, robots = self._locate(written, base), self._cache.get(name)
         if address is None or robots is None or not self._settings.purpose.uses or self.ignores(name):
             return NOTHING_STATED
         if robots.rules.license is not None and address == self._locate(robots.rules.license, robots_url(entry.href)):
-            return NOTHING_STATED  # the license of the host counts for all its pages
+            return NOTHING_STATED  # this license, of the whole host, already counts for all its pages
         if address in robots.licenses:
             return robots.licenses[address].of(target_of(entry.href))
         self._named[name] = address
@@ -113,8 +113,8 @@ class RobotsVisits:
         raise TryAgain(Retry(entry, 0.0, draft.request))
 
     def terms_due(self, name: str, href: str) -> tuple[str, str] | None:
-        """Return the file with terms that must be requested before pages of the host, and its URL; None if the terms
-        are known. ``href``: a URL of the host, whose robots.txt must be at hand."""
+        """Return the kind and the URL of a file with terms that must be requested before pages of the host; None if all
+        terms are known. ``href``: a URL of the host, whose robots.txt must be at hand."""
         if not self._settings.purpose.uses or self.ignores(name) or (robots := self._cache.get(name)) is None:
             return None
         named = self._named.get(name)
@@ -126,7 +126,7 @@ class RobotsVisits:
         return None
 
     async def ask_terms(self, name: str) -> None:
-        """Ask the host for its terms before its next page."""
+        """Have the terms of the host requested before its next page."""
         await self._job.room()
         self._job.change_hosts(lambda batch: self._job.frontier.overrides.ask_robots(name, batch))
 
@@ -235,7 +235,7 @@ class RobotsVisits:
             del self._named[name]
 
     async def _kept(self, result: RobotsResult, now: float) -> Kept:
-        """Return the parts for outputs of all answers, including those of other hosts."""
+        """Return what outputs store of all answers, including those of other hosts."""
         if self._archive is None or not result.exchanged:
             return ()
         later = now - asyncio.get_running_loop().time()
@@ -263,7 +263,7 @@ class RobotsVisits:
         self._job.change_hosts(lambda batch: frontier.finish(lease, SideRequestDone(asked), now, batch))
 
     def _wait(self, lease: Lease, result: RobotsResult, failure: FailureClass | None, now: float) -> float | None:
-        """Return the seconds until the next try; None if this answer is final."""
+        """Return the seconds until robots.txt is requested again; None if this answer is final."""
         host, answer, settings = lease.host, result.answer, self._settings
         failed = isinstance(answer, Failure)
         failed_as = failure if failed and failure is not None else FailureClass.SERVER_ERROR
@@ -275,7 +275,8 @@ class RobotsVisits:
         return max(wait, cut_retry_after(after, settings.politeness))
 
     def _say_when(self, lease: Lease, answer: Response | Failure, now: float) -> None:
-        """Log when robots.txt will be requested again: the host may be held for longer than this wait."""
+        """Log when robots.txt will be requested again. That may be later than the retry wait, if the host is held for
+        longer."""
         host, failed = lease.host, isinstance(answer, Failure)
         if host.politeness.robots_tries == 1 and not (failed and self._line.seeds.covers(lease)):
             why = answer.error if isinstance(answer, Failure) else str(answer.status)

@@ -155,7 +155,7 @@ class Run:
         return lease
 
     def refuse(self, lease: Lease) -> bool:
-        """Finish a URL without a request if it may not be fetched. Returns whether it did."""
+        """Finish a URL without a request if it may not be fetched. Returns whether the URL was finished."""
         return self.visitor.refuse(lease)
 
     def still_wants(self, lease: Lease) -> bool:
@@ -415,8 +415,8 @@ class Run:
         return left > len(self._visits) or left > self._pages_to_come()
 
     def _pages_to_come(self) -> int:
-        """Return how many visits may still become pages: visits of robots.txt, address lookups and failed requests do
-        not count. A host that does not answer must not block the last places under ``max_pages``."""
+        """Return how many visits may still become pages: requests for robots.txt, address lookups and failed requests
+        do not count. A host that does not answer must not block the last places under ``max_pages``."""
         return sum(lease.entry is not None for lease in self._visits.values()) - self._line.urls_in_doubt
 
     def _waits_for_a_round(self, now: float) -> bool:
@@ -444,7 +444,8 @@ class Run:
         return more
 
     def _release_side_requests(self) -> None:
-        """Cancel robots.txt requests and address lookups: they lead to no more pages, and may take a long time."""
+        """Cancel robots.txt requests and address lookups: no more pages follow from them, and they may take a long
+        time."""
         for visit, lease in self._visits.items():
             if lease.entry is None:
                 visit.cancel()

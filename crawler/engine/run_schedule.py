@@ -39,7 +39,7 @@ class Times(Generic[Who]):
             self._first = at if at <= self._first else None if was <= self._first else self._first
 
     def come(self, now: float) -> list[Who]:
-        """Return those whose times have come, and remove their times."""
+        """Return the runs that are due, and remove their times."""
         if now < self.first:
             return []
         come = [who for who, at in self._at.items() if at <= now]
@@ -83,7 +83,7 @@ class RunSchedule(Generic[Who]):
         return list(due)
 
     def looked(self, who: Who, limit: float) -> None:
-        """Put a checked run in line. Something in it changes by itself at ``limit``."""
+        """Put a checked run in line. ``limit``: the next time at which something in the run changes by itself."""
         self._limits.put(who, limit)
         self._leases.put(who, inf)
         self._line.setdefault(who)
@@ -109,8 +109,8 @@ class RunSchedule(Generic[Who]):
             self._line[who] = None
 
     def waits(self, who: Who, lease: float, limit: float) -> None:
-        """Take the first run out of line: it has nothing to hand out before ``lease`` unless something changes, as it
-        will at ``limit``."""
+        """Take the first run out of line. It has nothing to hand out before ``lease``, unless something changes in it;
+        at ``limit`` something changes by itself."""
         del self._line[who]
         self._leases.put(who, lease)
         self._limits.put(who, limit)

@@ -165,6 +165,6 @@ class _Plain(io.RawIOBase):
             found: bytes = member.decompress(self._ahead, most)
         except _FAULTS as error:
             raise DamagedListError(f"its {self._name} data is damaged") from error
-        # zlib returns the input it has not used; the others keep it until the member ends.
+        # zlib returns the input it has not used; the other decompressors keep it until the member ends.
         self._ahead = member.unused_data or getattr(member, "unconsumed_tail", b"")
         return found, bool(member.eof)

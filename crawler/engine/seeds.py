@@ -48,7 +48,7 @@ class Schemes:
             return text
         if not self._is_logged:
             self._is_logged = True
-            log.warning("%s: %s has no scheme: read as %s, as are later ones", self._where, text[:_SHOWN], url[:_SHOWN])
+            log.warning("%s: %s has no scheme: read as %s; others likewise", self._where, text[:_SHOWN], url[:_SHOWN])
         return url
 
 
@@ -122,12 +122,12 @@ async def file_batches(path: Path) -> AsyncIterator[list[str]]:
 
 
 async def stream_batches(source: Path | int, most: int = BATCH) -> AsyncIterator[list[str]]:
-    """Yield the URLs from a pipe, or any other source that can be read only once, as they arrive, until it ends, at
-    most ``most`` at a time.
+    """Yield the URLs from a pipe, or any other source that can be read only once, as they arrive, until the source
+    ends, at most ``most`` at a time.
 
     ``source`` is a path, or a file descriptor, which stays open. A daemon thread reads a little ahead of the crawl. So
     a terminal or pipe that never ends cannot keep the program from stopping, and the pipe holds back a fast writer
-    instead of filling memory. Raises SeedsError if it cannot be read."""
+    instead of filling memory. Raises SeedsError if the source cannot be read."""
     schemes = Schemes(named(source))
     loop = asyncio.get_running_loop()
     arrived: asyncio.Queue[str | BaseException | None] = asyncio.Queue()

@@ -40,7 +40,7 @@ class Lender:
 
 
 _NO_VISIT = Lender()
-# The lender of the visit that the running task carries out. A probe of ``outage_detector`` has none.
+# The lender of the visit that the running task carries out. A probe of ``outage_detector`` has no lender.
 _visit: ContextVar[Lender] = ContextVar("visit", default=_NO_VISIT)
 
 
@@ -68,7 +68,8 @@ class Slots:
             self.tell()
 
     def begin(self, lend: Callable[[bool], None]) -> None:
-        """Start a visit in the running task. ``lend`` is called when it lends its slot (True) and takes it back."""
+        """Start a visit in the running task. ``lend`` is called with True when the visit lends its slot, and with False
+        when it takes the slot back."""
         _visit.set(Lender(lend))
 
     def end(self) -> None:
@@ -82,7 +83,7 @@ class Slots:
     @contextmanager
     def lent(self) -> Iterator[None]:
         """A context in which a visit needs no slot from the start, because its response is complete. At most all slots
-        are lent, including those lent by waits; further visits keep theirs."""
+        are lent, including those lent by waits; further visits keep their slots."""
         self._waiting += 1
         visit = _visit.get()
         visit.lend(True)

@@ -1,5 +1,6 @@
 """Understanding: interprets an answer for its URL, and the markup and headers of a page. The result depends only on
-foreign bytes, and changes nothing. Texts for records are untrusted, so they are cut and cleaned for readers of records.
+foreign bytes, and changes nothing. Foreign strings are untrusted, so they are shortened and cleaned before they are
+stored in records.
 """
 
 from __future__ import annotations
@@ -74,7 +75,7 @@ class HeadingReader:
         return Heading(tags, hrefs, challenge, moves, stated_of, license_in(links), policy)
 
     def directives(self, heading: Heading, metas: tuple[tuple[str, str], ...], now: float) -> tuple[str, ...]:
-        """Return the directives of headers and page."""
+        """Return the combined robots directives from the headers and from the page."""
         return directives(heading.tags, metas, self._agent, now) if heading.tags or metas else ()
 
     def follows(self, names: tuple[str, ...]) -> bool:
@@ -283,7 +284,7 @@ class Understanding:
 
 
 def _terms(base: str, written: str | None) -> str | None:
-    """Return the URL of terms of use."""
+    """Return the URL of terms of use, resolved against ``base``; None if it is unknown."""
     return None if written is None else locate(written, base)
 
 
@@ -305,8 +306,8 @@ def _first(result: Response, name: str) -> str | None:
 
 
 def links_that_lead_on(settings: Settings) -> LinkSettings:
-    """Return the settings of this run's links: they include feeds if pages are revisited, and Markdown if it is wanted,
-    and state whether texts and attributes of links are needed."""
+    """Return the settings for reading links in this run. They include feeds if pages are revisited, and Markdown if it
+    is wanted, and state whether texts and attributes of links are needed."""
     links, recrawl = settings.links, settings.recrawl
     feeds = recrawl.enabled and links.sitemaps
     more = ((FEED,) if feeds else ()) + ((MARKDOWN,) if MARKDOWN in settings.output.keep else ())

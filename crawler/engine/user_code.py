@@ -41,7 +41,7 @@ class PreviousVisit(Struct, frozen=True):
 
 
 AsksForHeaders = Callable[[str], Awaitable[Mapping[str, str]]]  # returns headers for the request of a URL
-AsksOfChange = Callable[[HandedPage, PreviousVisit], Awaitable[bool | None]]  # returns None if the code has no answer
+AsksOfChange = Callable[[HandedPage, PreviousVisit], Awaitable[bool | None]]  # returns None if the code does not decide
 
 
 def _nothing() -> None:

@@ -8,7 +8,7 @@ A visit fills a ``Draft`` in these steps:
     verdict     the meaning of the exchange for the URL, from its status and headers
     read        the answer, as the first that applies: a redirect, a challenge, a sitemap, a page, another file
     finish      user code is called; then the parts for outputs are made, and the draft is written
-    with text   the same for a page whose text must be extracted first, after all other uses of its body
+    with text   like ``finish``, for a page whose text must be extracted first, after all other uses of its body
 
 A step raises ``TryAgain`` if the URL must be requested again.
 """
@@ -94,7 +94,7 @@ APPLICATION = "its host sends one page for every path, as single-page applicatio
 NEEDS_COOKIES = "redirects to itself and sets a cookie; with fetch.cookies = true it is requested again"
 SOME_NEED_COOKIES = "some URLs redirect to themselves and set a cookie; set fetch.cookies = true to visit them"
 OTHER_COOKIES = "redirect to another partition, which does not have the cookies of this one"
-MOVES_WITHIN = 10  # seconds; a refresh of a seed after at most this time means that it has moved
+MOVES_WITHIN = 10  # seconds; if a seed refreshes after at most this time, the seed has moved
 NO_URLS = "robots.txt or an index calls this a sitemap, but it lists no URL"
 LARGE = 512 * 1024  # bytes; a larger page is kept in a file while it waits for its text
 LONG = 256 * 1024  # bytes; a larger page lends its slot while its pieces wait for their turns
@@ -133,14 +133,14 @@ class Visitor:
         self._render(settings)
 
     def change(self, settings: Settings) -> None:
-        """Apply changed tries, patterns and rules of hosts."""
+        """Apply changed settings: numbers of tries, patterns, and rules for hosts."""
         self._understanding = Understanding(settings)
         self._render(settings)
         self._discovery.change(settings)
         self._robots.change(settings)
 
     def _render(self, settings: Settings) -> None:
-        """Render the pages that these settings select."""
+        """From now on, render the pages that these settings select."""
         if self._rendering is not None:
             self._rendering.change(settings)
         elif Sites(settings).rendered:
@@ -155,7 +155,7 @@ class Visitor:
 
     def refuse(self, lease: Lease) -> bool:
         """Finish a URL without a request if a pattern or robots.txt disallows it or its host is closed. Returns whether
-        it did."""
+        the URL was finished."""
         entry = lease.entry
         if entry is None:
             return False
@@ -193,7 +193,7 @@ class Visitor:
         """Check robots.txt if ``refuse`` could not, because the rules of the host were not at hand."""
         if entry.href not in self._unruled:
             return False
-        while not self._robots.at_hand(lease.host.name):  # the rules may be dropped while there is no room
+        while not self._robots.at_hand(lease.host.name):  # the rules may be dropped while this waits for disk space
             await self._robots.prepare(lease.host.name)
             await self._job.room()
         return self._refuse_by_robots(lease, entry)
@@ -221,7 +221,7 @@ class Visitor:
         self._unasked(lease, entry, Outcome.EXCLUDED, closed)
 
     def close(self) -> None:
-        """Close the reader when no visit is running."""
+        """Close the page reader, once no visit is running."""
         self._reader.close()
 
     @property
@@ -355,7 +355,7 @@ class Visitor:
         await self._job.room()
 
     def _verdict(self, entry: Entry, result: Response | Failure, now: float, *, conditional: bool) -> Verdict:
-        """Return what an exchange means for its URL. If it cannot be read, it has failed."""
+        """Return what an exchange means for its URL. An exchange that cannot be read counts as failed."""
         understanding, read = self._understanding, self._context.reading.read
         is_compared = self._job.revisiting.wants_answer(entry)
         verdict = read(understanding.verdict, entry, result, now, is_compared, conditional)
@@ -439,7 +439,7 @@ class Visitor:
         return self._context.reading.read(self._understanding.page, self._discovery, draft, links)
 
     async def _aside(self, work: Generator[None, None, T]) -> T:
-        """Do the work on a page step by step, and let the event loop run in between if it is long. Afterwards a
+        """Do the work on a page step by step, and let the event loop run in between if the work is long. Afterwards a
         transaction may start."""
         while True:
             try:
@@ -450,7 +450,7 @@ class Visitor:
             await self._turn(bulk=True)
 
     async def _compare_by_text(self, draft: Draft, body: bytes) -> None:
-        """Compare the page with other visits by its text. A page without text is compared by its bytes."""
+        """Have the page compared with other visits by its text. A page without text is compared by its bytes."""
         answer = draft.answer
         if answer is None or is_markdown(draft.record.content_type):
             return
@@ -513,7 +513,8 @@ class Visitor:
             record.needs_scripts = facts.needs_scripts
 
     async def _discovered(self, entry: Entry, parts: Iterable[Outlinks | Unreadable]) -> Outlinks | Unreadable:
-        """Admit the links of a page, except for its last part. Returns that part, with the counts of all."""
+        """Admit the links of a page, except for the last part of them. Returns that part, with the counts of all
+        parts."""
         job = self._job
         found: list[Outlinks] = []
         for number, part in enumerate(parts):
@@ -692,11 +693,11 @@ class Visitor:
             self._job.admit(found)
 
     def _chain(self, draft: Draft, target: Canonical) -> str | None:
-        """For a redirect, add the chain of redirects if the crawl keeps cookies, and the target itself if it is another
-        try of a URL in that chain. Returns a note for the record. Raises TryAgain if the URL redirects to itself with
-        other cookies."""
+        """For a redirect, add the chain of redirects if the crawl keeps cookies, and the target itself if a request for
+        it is another try of a URL in that chain. Returns a note for the record. Raises TryAgain if the URL redirects to
+        itself with other cookies."""
         entry, response = draft.record.entry, draft.response
-        assert response is not None  # only answers redirect
+        assert response is not None  # only a response can redirect
         if response.cookies is None:
             returns = target.href == entry.href or (entry.redirects and target.href == entry.via)
             if not (returns and response.values("Set-Cookie")):
@@ -707,7 +708,7 @@ class Visitor:
         draft.chain = chain = lengthened(entry.chain, entry.href, response.cookies, kind)
         before, now = link_of(chain, target.href), self._context.fetcher.cookie_state(target.href)
         bounced = self._job.revisiting.bounced
-        if before is None and target.href in bounced:  # a known URL, but it may set a cookie for this URL too
+        if before is None and target.href in bounced:  # ``target`` is known, but may set a cookie for this URL too
             before = Link(0, 0, bounced[target.href])
         elif before is None or before.cookies == now:
             return None if self._job.is_own(target) else OTHER_COOKIES
@@ -719,7 +720,7 @@ class Visitor:
         return None
 
     async def _finish(self, lease: Lease, draft: Draft) -> bool:
-        """Finish a URL that was requested. Returns whether that is left to ``_finish_with_text``."""
+        """Finish a URL that was requested. Returns whether finishing it is left to ``_finish_with_text``."""
         self._seed_failed(draft.record)
         if self._code.changes is not None:
             await self._code.changes.check(lease, draft)
@@ -733,8 +734,9 @@ class Visitor:
         return False
 
     async def _keep(self, lease: Lease, draft: Draft) -> bool:
-        """Prepare the page for the outputs, and finish it. Returns whether that is left to ``_finish_with_text``, which
-        runs after all other calls for the page have returned, because the host should not wait for the text."""
+        """Prepare the page for the outputs, and finish it. Returns whether finishing it is left to
+        ``_finish_with_text``, which runs after all other calls for the page have returned, because the host should not
+        wait for the text."""
         if self._keepers is not None and draft.is_kept:
             if self._keepers.takes_long(draft):
                 may_wait = self._keepers.may_wait(lease.host.name, 2 * self._context.capacity().slots)
@@ -749,8 +751,8 @@ class Visitor:
         return False
 
     async def _finish_with_text(self, lease: Lease, draft: Draft, *, in_memory: bool = False) -> None:
-        """Finish a page when its text is extracted. By then, nothing else needs its body. A large body is in a file
-        until then, and only one at a time is loaded back into memory, if other outputs need it. ``in_memory``: the body
+        """Extract the text of a page when nothing else needs its body, then finish the page. A large body is in a file
+        meanwhile; if other outputs need it, it is loaded back into memory, one body at a time. ``in_memory``: the body
         stays in memory.
         """
         assert self._keepers is not None
@@ -777,7 +779,7 @@ class Visitor:
         return kept
 
     async def _find_address(self, lease: Lease) -> None:
-        """Look up the address of the host, for politeness by address. No page is requested."""
+        """Look up the address of the host, which politeness by address needs. No page is requested."""
         frontier = self._job.frontier
         address = await self._context.fetcher.resolve(frontier.peek(lease.host).href)
         await self._job.room()

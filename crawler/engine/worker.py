@@ -173,7 +173,7 @@ class Worker:
             self._runs.clear()
 
     def _begin(self, run: Run, group: asyncio.TaskGroup) -> None:
-        self._look_at_disk(run)  # check it before the first request
+        self._look_at_disk(run)  # check the disk before the first request
         run.begin(group, partial(self._touch, run))
         self._rota.join(run)
         self._wake.set()
@@ -294,7 +294,7 @@ class Worker:
         run.gauges.disk_free = free = shutil.disk_usage(run.job.directory).free
         least = self._durability.min_free
         if free < least and run.life.serves:
-            log.warning("stopping: %s free on the disk, durability.min_free is %s", size(free), size(least))
+            log.warning("stopping: %s free on the disk, less than durability.min_free (%s)", size(free), size(least))
             run.stop(Stop.MIN_FREE)
 
 

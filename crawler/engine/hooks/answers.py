@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 from crawler.engine.hooks.named_code import NamedCode
 from crawler.engine.hooks.page_view import Page
 
-_MARGIN = 300  # nesting levels held in reserve: the crawl encodes data with less of Python's stack left
+_MARGIN = 300  # nesting levels kept in reserve: less of Python's stack is left when the crawl encodes the data
 
 
 class Drop:
@@ -48,8 +48,8 @@ class Answered(NamedTuple):
 
 
 def call_with(code: NamedCode, page: Page) -> Answered:
-    """Call the function with the page. Raises CallFailed, and any exception of the function or of reading its
-    result."""
+    """Call the function with the page. Raises CallFailed, and any exception raised by the function or while its result
+    is read."""
     returned = code.function(page)
     refuse_coroutine(code.titled, returned)
     return answered(code, page, returned)
@@ -61,7 +61,7 @@ async def await_with(code: NamedCode, page: Page) -> Answered:
         return answered(code, page, await code.function(page))
     except GeneratorExit:  # the caller is gone, and so is the event loop
         raise
-    except BaseException as error:  # even one that would end the event loop
+    except BaseException as error:  # even an exception that would end the event loop
         raise failed(code, error) from error
 
 
@@ -78,8 +78,8 @@ def failed(code: NamedCode, error: BaseException) -> CallFailed:
 
 
 def answered(code: NamedCode, page: Page, returned: object) -> Answered:
-    """Return the result for the page that a function was called with. Raises CallFailed, and any exception of reading
-    ``returned``."""
+    """Return the result for the page that a function was called with. Raises CallFailed, and any exception raised while
+    ``returned`` is read."""
     if isinstance(returned, Mapping):
         page.data.update(returned)
     elif returned is not None and returned is not DROP:
@@ -94,8 +94,8 @@ def answered(code: NamedCode, page: Page, returned: object) -> Answered:
 
 
 def copy_of(data: dict[str, Any]) -> dict[str, Any]:
-    """Return the data as a record holds it. Raises TypeError, ValueError or RecursionError if it cannot be encoded as
-    JSON in UTF-8, and any exception of reading it."""
+    """Return the data in the form in which a record holds it. Raises TypeError, ValueError or RecursionError if the
+    data cannot be encoded as JSON in UTF-8, and any exception raised while the data is read."""
     nested: Any = data
     for _ in range(_MARGIN):
         nested = [nested]

@@ -1,4 +1,5 @@
-"""Calls user functions for answers. Each call answers or fails; failures are counted, and no caller waits forever.
+"""Calls user functions for answers. Each call returns an answer or fails; failures are counted, and no caller waits
+forever.
 
 A function that is not async is called in a thread, an async one in its own event loop.
 """
@@ -55,8 +56,8 @@ class Asked(Generic[T]):
         return answers
 
     async def _found(self, about: Sequence[tuple[Any, ...]], urls: Sequence[str]) -> list[T | CallFailed]:
-        """Return answers to at least one of the sets, in order. The last one may be the error of a call that has
-        not returned."""
+        """Return the answers to the sets in order, to at least the first set. The last answer may be the error of a
+        call that has not returned."""
         code, steps, found = self._hook.code, Steps(urls), list[T | CallFailed]()
         work = partial(_awaited if code.is_async else _called, code, about, self._read, steps, found)
         try:
@@ -89,7 +90,7 @@ def _called(
             returned = code.function(*each)
             refuse_coroutine(code.name, returned)
             answer: T | CallFailed = read(returned)
-        except BaseException as error:  # even one that would end the thread # noqa: BLE001
+        except BaseException as error:  # even an exception that would end the thread # noqa: BLE001
             answer = failed(code, error)
         found.append(answer)
 
@@ -107,6 +108,6 @@ async def _awaited(
             answer: T | CallFailed = read(await code.function(*each))
         except GeneratorExit:  # the caller is gone, and so is the event loop
             raise
-        except BaseException as error:  # even one that would end the loop # noqa: BLE001
+        except BaseException as error:  # even an exception that would end the loop # noqa: BLE001
             answer = failed(code, error)
         found.append(answer)

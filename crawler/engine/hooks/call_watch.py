@@ -19,7 +19,7 @@ _INSTANT = 0.001  # seconds by which clocks may differ
 
 
 class Steps:
-    """The progress of a call that handles several URLs in turn. The thread of the call reports it."""
+    """The progress of a call that handles several URLs in turn, as reported by the thread of the call."""
 
     def __init__(self, urls: Sequence[str]) -> None:
         self._urls = urls
@@ -28,7 +28,7 @@ class Steps:
         self.begin(0)
 
     def begin(self, number: int) -> None:
-        """Record that the call now works on this URL."""
+        """Record that the call now works on the URL with this number."""
         self.number = number
         self.since = self._clock()
 
@@ -53,7 +53,8 @@ class Steps:
 
 
 async def outcome_of(call: Call[T], hook: Hook, steps: Steps) -> T:
-    """Return the result of a call, if none of its steps takes more than ``hook.timeout`` seconds. Raises CallFailed."""
+    """Return the result of a call. Raises CallFailed if it fails, or if one of its steps takes longer than
+    ``hook.timeout`` seconds."""
     most = hook.timeout
     try:
         if call.begun is not None:

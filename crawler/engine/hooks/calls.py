@@ -27,14 +27,14 @@ class Call(Protocol[T]):
 
     @property
     def begun(self) -> asyncio.Future[None] | None:
-        """A future that is done when the code starts, because earlier time does not count. None: the code has already
-        started."""
+        """A future that is done when the code starts: time before that does not count towards the call's time limit.
+        None: the code has already started."""
 
     def place(self) -> str | None:
         """Return the current ``file:line`` in user code, if known."""
 
     def abandon(self) -> None:
-        """Give up the call: end it, if possible."""
+        """Give up the call, and end it if possible."""
 
 
 class PageCalls(Protocol[T]):
@@ -86,7 +86,7 @@ class OwnCall(Generic[T]):
         self._pool.lost += 1
 
     def tell(self, answer: T | None, error: Exception | None) -> None:
-        """Report the outcome from any thread. If the loop of the crawl is closed, the outcome is dropped."""
+        """Report the outcome; any thread may call this. If the loop of the crawl is closed, the outcome is dropped."""
         with contextlib.suppress(RuntimeError):
             self._crawl.call_soon_threadsafe(self._ended, answer, error)
 

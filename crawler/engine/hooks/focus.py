@@ -24,8 +24,8 @@ class ScoreBatches:
     """Scores links of many pages in one call: a model scores a thousand links in little more time than ten.
 
     While a call is running, the links of further pages wait; the next call gets all that wait, up to ``MOST``. So
-    batches grow with the function's latency, and no page waits for a batch to fill. Only pages in flight wait. If a
-    call of ``score`` raises an exception, each page of the batch gets that exception.
+    batches grow with the function's latency, and no page waits for a batch to fill. Only the links of pages in flight
+    wait. If a call of ``score`` raises an exception, each page of the batch gets that exception.
     """
 
     def __init__(self, score: Score) -> None:
@@ -34,7 +34,8 @@ class ScoreBatches:
         self._task: asyncio.Task[None] | None = None
 
     async def scores(self, links: Sequence[Link]) -> Sequence[float]:
-        """Return a score for each of the links. Raises any exception of scoring its batch."""
+        """Return a score for each of the links. Raises any exception that the call of ``score`` for their batch
+        raises."""
         answer: asyncio.Future[Sequence[float]] = asyncio.get_running_loop().create_future()
         self._waiting.append((links, answer))
         if self._task is None:
@@ -136,7 +137,7 @@ class Focus:
 
 
 def score_list(returned: Any) -> list[float]:
-    """Return scores from 0 to 1. Raises CallFailed, and any exception of reading them."""
+    """Return scores from 0 to 1. Raises CallFailed, and any exception raised while the scores are read."""
     if not isinstance(returned, Iterable) and not hasattr(returned, "__getitem__"):
         raise CallFailed(f"it returned {_kind(returned)} instead of a list of scores")
     return [score(each) for each in returned]
@@ -153,7 +154,7 @@ def wish(returned: Any) -> bool:
 
 
 def score(returned: Any) -> float:
-    """Return a score from 0 to 1. Raises CallFailed, and any exception of reading it."""
+    """Return a score from 0 to 1. Raises CallFailed, and any exception raised while the value is read."""
     try:
         found = float(returned)
     except (TypeError, ValueError, OverflowError):

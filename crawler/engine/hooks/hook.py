@@ -39,7 +39,7 @@ class Hook:
         self._slow = 0
 
     def failed(self, url: str, text: str) -> None:
-        """Count a failure, and log the first ones."""
+        """Count a failure, and log it if it is among the first ones."""
         self.figures.failed += 1
         self.count()
         if self.figures.failed <= SHOWN:

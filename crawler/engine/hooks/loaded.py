@@ -87,8 +87,8 @@ def load_hooks(settings: HookSettings, source: Source) -> dict[str, NamedCode]:
 
 
 def idle_settings(settings: HookSettings) -> list[str]:
-    """Return a sentence about each function that is missing although settings were changed that have no effect without
-    it."""
+    """For each function that is missing although settings for it were changed, return a sentence which states that
+    these settings have no effect."""
     others = HookSettings()
     changed = [name for name in HookSettings.__struct_fields__ if getattr(settings, name) != getattr(others, name)]
     found = []

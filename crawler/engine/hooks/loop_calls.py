@@ -131,7 +131,7 @@ class _LoopThread(threading.Thread):
             self.loop.call_soon_threadsafe(self._answer)
 
     def is_deaf(self, after: float) -> bool:
-        """Return whether the loop has not responded for ``after`` seconds."""
+        """Return whether the loop has failed to respond for ``after`` seconds."""
         return self._asked is not None and self._crawl.time() - self._asked >= after
 
     def end(self) -> None:
@@ -146,7 +146,7 @@ class _LoopThread(threading.Thread):
         return task
 
     def _tell_of(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-        if not self._is_ended:  # errors of tasks that survive cancellation
+        if not self._is_ended:  # later errors come from tasks that survive cancellation
             loop.default_exception_handler(context)
 
     def _answer(self) -> None:

@@ -72,19 +72,19 @@ class NamedCode:
 
 
 def load_code(code: str | Callable[..., Any], arguments: Sequence[str]) -> NamedCode:
-    """Load the function with this name, or wrap the given function. It will be called with ``arguments``, whose names
-    are for messages. Raises CodeError."""
+    """Load the function with this name, or wrap the given function. ``arguments``: the names of the arguments that it
+    will be called with, for messages. Raises CodeError."""
     named = _by_name(code) if isinstance(code, str) else NamedCode(_name_of(code), code)
     with _refused(named.name, "inspecting the function: "):
         _check(named, arguments)
-        # Read these once, here: each may run user code, and messages need them when a call has failed.
+        # Read these attributes once, here: each may run user code, and messages about failed calls need them.
         _ = named.is_async, named.module, named.titled
     return named
 
 
 def where(error: BaseException, module: str | None = None) -> str | None:
     """Return ``file:line`` of the innermost user code in an exception's traceback: in the package of ``module``, or in
-    code that is neither part of this program nor installed. None if there is none."""
+    code that is neither part of this program nor installed. None if no such code is in the traceback."""
     if isinstance(error, SyntaxError) and not str(error.filename or "<").startswith("<"):
         return f"{error.filename}:{error.lineno or 1}"
     home = _home(module)
@@ -104,7 +104,7 @@ def said_of(error: BaseException) -> str:
 
 
 def _writable(text: str) -> str:
-    """Escape characters that UTF-8 cannot encode, for records, events and answers of processes."""
+    """Escape characters that UTF-8 cannot encode, for records, events and answers from processes."""
     return text.encode("utf-8", "backslashreplace").decode()
 
 
@@ -183,7 +183,7 @@ def _imported(name: str, module: str) -> ModuleType:
 
 
 def _meant(path: str, attribute: str) -> str | None:
-    """Return the function name if ``path`` is the path of a Python file instead of a module."""
+    """If ``path`` is the path of a Python file, return the function's name as ``module:function``; otherwise None."""
     module = path.strip().removesuffix(".py").removeprefix("./").replace("/", ".")
     return f"{module}:{attribute}" if module != path and _dotted(module) and _dotted(attribute) else None
 
@@ -199,7 +199,7 @@ def _refused(
         raise
     except but:
         raise
-    except BaseException as error:  # even one that is not an Exception
+    except BaseException as error:  # even if it is not derived from Exception
         raise CodeError(f"{name}: {doing}{_broken(module, error)}") from error
 
 
@@ -219,7 +219,7 @@ def _check(named: NamedCode, arguments: Sequence[str]) -> None:
     try:
         signature = inspect.signature(function)
     except (ValueError, TypeError):
-        return  # a function in C: a wrong call will raise
+        return  # a function in C cannot be checked: a wrong call raises an error
     try:
         signature.bind(*arguments)
     except TypeError as error:

@@ -65,7 +65,7 @@ class OnPage:
         return Handled(answered.data, answered.links, answered.keep)
 
     def ended(self, page: HandedPage, *, finished: bool) -> None:
-        """See ``PageHandler``. The function does not need this."""
+        """See ``PageHandler``. The function needs no such report."""
 
     def close(self) -> None:
         """Close the calls when the run is over."""

@@ -47,7 +47,7 @@ def _read(code: NamedCode, stated: bytes, body: bytes, send: Callable[[bytes], N
 def _called(code: NamedCode, page: PageFacts) -> Answered | str:
     try:
         return call_with(code, Page(page, partial(is_url, page.url)))
-    except BaseException as error:  # even one that would end the process # noqa: BLE001
+    except BaseException as error:  # even an exception that would end the process # noqa: BLE001
         return str(failed(code, error))
 
 

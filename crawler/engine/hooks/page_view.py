@@ -72,7 +72,7 @@ def facts_of(page: HandedPage) -> PageFacts:
 
 
 class Follows(int):
-    """Whether a link is followed. Use it like a bool (a type that cannot be subclassed), or ``await`` it."""
+    """Whether a link is followed. Use it like a bool, or ``await`` it; the type bool itself cannot be subclassed."""
 
     def __repr__(self) -> str:
         return repr(bool(self))
@@ -128,7 +128,8 @@ class Page:
 
     @property
     def url(self) -> str:
-        """The canonical URL that was fetched. A redirect is a separate page, so this is never the target of one."""
+        """The canonical URL that was fetched. A redirect counts as a separate page, so this is never the target of a
+        redirect."""
         return self._facts.url
 
     @property
@@ -160,7 +161,7 @@ class Page:
     @cached_property
     def text(self) -> str:
         """The main text, as ``--output text`` keeps it by default; for types other than HTML, the whole body as text.
-        It is extracted on first use, in the calling thread; a long page takes longer."""
+        It is extracted on first use, in the calling thread; extraction takes longer for a long page."""
         return self._extracted(Forms.TEXT).text or ""
 
     @cached_property
@@ -186,7 +187,7 @@ class Page:
         return self._tree.css(selector)
 
     def css_first(self, selector: str) -> LexborNode | None:
-        """The first element that matches; None if none does."""
+        """The first element that matches a CSS selector; None if no element matches."""
         return self._tree.css_first(selector)
 
     def json(self) -> Any:
@@ -195,7 +196,7 @@ class Page:
 
     @cached_property
     def charset(self) -> str:
-        """The encoding of the body, detected as in browsers: a name of the Encoding Standard, in lower case."""
+        """The encoding of the body, detected as in browsers: a name from the Encoding Standard, in lower case."""
         stated = self._facts.stated
         if not self._is_html:
             return (stated and encoding_name(stated)) or "utf-8"
@@ -251,8 +252,8 @@ class Page:
 
     def done(self) -> Awaitable[bool]:
         """Finish the page before the loop asks for the next one: ``await page.done()``. Returns True when its record,
-        with ``data``, and its links were passed to the operating system: a kill after that does not lose them. Returns
-        False if the crawl has ended meanwhile: the next run will deliver the page again.
+        with ``data``, and its links have been passed to the operating system: they then survive if the program is
+        killed. Returns False if the crawl has ended meanwhile: the next run will deliver the page again.
 
         Raises TypeError or ValueError if ``data`` is not valid JSON; the page is then not finished. Raises RuntimeError
         in a function that is called with pages, because there is no loop."""

@@ -1,4 +1,4 @@
-"""Calls in processes, each with one page at a time. Giving up a call ends its process."""
+"""Calls functions in processes, each of which handles one page at a time. Giving up a call ends its process."""
 
 from __future__ import annotations
 

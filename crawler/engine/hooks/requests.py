@@ -18,7 +18,8 @@ ON_VISIT: dict[str, tuple[str, ...]] = {"request_headers": ("url",), "is_changed
 
 
 class OnVisit:
-    """The functions of one run, as ``UserCode`` has them; None for each one that the user has not given."""
+    """The functions of one run, in the form that ``UserCode`` needs; None for each function that the user has not
+    given."""
 
     def __init__(self, hooks: Mapping[str, Hook]) -> None:
         """``hooks``: the functions, by setting."""
@@ -36,7 +37,7 @@ class OnVisit:
         self._asked.append(asked := Asked(hook, headers_of))
 
         async def headers(url: str) -> Mapping[str, str]:
-            return await asked.ask((url,), url) or {}  # none if the function fails
+            return await asked.ask((url,), url) or {}  # no headers if the function fails
 
         return headers
 

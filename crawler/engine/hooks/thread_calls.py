@@ -1,7 +1,7 @@
-"""Calls in threads. A thread cannot be ended: if its call is given up, the thread keeps running, and another takes its
-place.
+"""Calls functions in threads. A thread cannot be ended: if its call is given up, the thread keeps running, and another
+takes its place.
 
-The threads do not keep the program from exiting, as those of ``concurrent.futures`` would.
+Unlike the threads of ``concurrent.futures``, these threads do not keep the program from exiting.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class ThreadCall(OwnCall[T]):
         fault: CallFailed | None = None
         try:
             answer = self._work()
-        except BaseException as error:  # even one that would end the thread # noqa: BLE001
+        except BaseException as error:  # even an exception that would end the thread # noqa: BLE001
             fault = failed(self._threads.code, error)
         self.tell(answer, fault)
 

@@ -33,7 +33,7 @@ from crawler.web.fetch import Failure, NotNow, Response
 from crawler.web.fetch.fence import FencedOffError
 
 PATIENCE = 60.0  # seconds to wait for a host that is held or has no free lease, before retrying later
-LATER = 5.0  # seconds; the shortest time until a retry
+LATER = 5.0  # seconds; minimum time until a retry
 PROBED_WITHIN = 5.0  # seconds that a probe waits for the gap of its host; otherwise another host is probed
 _LOOK = 0.1  # seconds between two checks for a free lease
 

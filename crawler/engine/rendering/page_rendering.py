@@ -5,7 +5,7 @@
     rendered       ``SubRequests`` makes its requests, each under its own lease
     finished       with its document in place of the body
 
-The page stays in flight all that time: after a kill, it is visited again.
+The page stays in flight all that time: if the program is killed meanwhile, the page is visited again.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class PageRendering:
 
     async def render(self, lease: Lease, draft: Draft, facts: PageFacts) -> bool:
         """Add a browser's rendering to the page, if it is to be rendered. Returns whether there is a document. Raises
-        TryAgain if missing parts may be available later, and Withdrawn."""
+        TryAgain if missing parts may be available later, and Withdrawn if the sub-requests were interrupted."""
         record, response = draft.record, draft.response
         entry, when = record.entry, None if response is None else self._when(lease, record, facts)
         if when is None or response is None:
@@ -81,7 +81,7 @@ class PageRendering:
             raise Withdrawn
         retry = self._network.settings.retry
         refused = result.refused if isinstance(result, Rendered) else ()
-        self._asked += requests.counts | Counter(each.why.value for each in refused)  # the tab refuses some itself
+        self._asked += requests.counts | Counter(each.why.value for each in refused)  # refused by the tab itself
         if isinstance(result, Rendered) and result.waits and entry.tries + 1 < tries_of(LATER, retry):
             again = entry._replace(tries=entry.tries + 1)
             wait = retry_wait(again.tries, retry, entry.href)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 DIRECTORY = "browser"  # within the job's directory
 _SCRIPTS = re.compile(rb"<script\b.*?</script\s*>", re.IGNORECASE | re.DOTALL)
-TRIES = 3  # tries of a page if the browser crashes, which another page may have caused
+TRIES = 3  # maximum tries of a page: if the browser crashes, another page may be the cause
 
 
 class Renderer:
@@ -48,7 +48,8 @@ class Renderer:
     async def render(
         self, url: str, raw: Answer, ask: Ask, budget: Budget, *, in_turn: bool = True
     ) -> Rendered | NotRendered:
-        """Render a page when a tab is free. A page that is not ``in_turn`` waits only for the first in the line."""
+        """Render a page when a tab is free. A page that is not ``in_turn`` skips the line, except for the page at its
+        head."""
         async with self._first if in_turn else contextlib.nullcontext():
             await self._tabs.acquire()
         try:
@@ -62,7 +63,7 @@ class Renderer:
             self._tabs.release()
 
     async def _rendered(self, url: str, raw: Answer, ask: Ask, budget: Budget) -> Rendered | NotRendered:
-        """Render a page in the first browser that can."""
+        """Render a page in the first browser that can render it."""
         first, *others = self._browsers
         best = await first.render(url, raw, ask, budget)
         for browser in others:

@@ -7,8 +7,9 @@
     robots.txt    of its host; requested first if it is unknown
     borrowing     a lease, the gate, the rate limit
 
-A page waits for all this without a lease slot on any host. Several pages that need the same answer wait for the first
-of them, and take it from the cache. A redirect is an answer too: the browser requests its target separately.
+A page waits for all this without a lease slot on any host. If several pages need the same answer, the first one
+requests it, and the others wait and take it from the cache. A redirect is an answer too: the browser requests its
+target separately.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ from crawler.web.fetch.fence import FencedOffError, Sending, sending
 from crawler.web.fetch.outcome import browser_text
 
 SHARE = 4  # the cache may use 1/SHARE of the memory for bodies, on top of that memory
-IN_LINE = 600.0  # seconds that a page may wait while others of the same address have their turns
+IN_LINE = 600.0  # seconds that a page may wait while other requests to the same address have their turns
 NOT_MODIFIED = 304
 _OF_TRANSFER = ("connection", "content-encoding", "content-length", "keep-alive", "transfer-encoding")
 
@@ -49,7 +50,7 @@ class PageNetwork:
         self.job, self.context = robots.borrowing.job, robots.borrowing.context
         self.cache = HttpCache(BUDGET // SHARE)
         self.canonicaliser = Canonicaliser()
-        # Requests to a host, or for the same answer, go one after another.
+        # Requests to the same host, or for the same answer, are made one at a time.
         self.hosts, self.urls = WeakValueDictionary[str, Lock](), WeakValueDictionary[str, Lock]()
 
 

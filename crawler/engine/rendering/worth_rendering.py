@@ -1,4 +1,4 @@
-"""Decides which pages are worth rendering in a browser, and measures whether it paid off.
+"""Decides which pages are worth rendering in a browser, and measures whether rendering them has paid off.
 
 Rendering a page has paid off if its document has a link in scope that the raw page lacks, or new words with at least
 ``TEXT`` letters and digits in total. A page without signs that it needs scripts has content without them. For such a
@@ -24,7 +24,7 @@ from crawler.web.links.encoding import as_utf8
 
 TEXT = 60
 HOSTS_KEPT = 200  # hosts for which the last page is remembered
-NEW_KEPT = 1_000  # links and words of that page that are remembered
+NEW_KEPT = 1_000  # maximum number of links and words that are remembered of that page
 LENGTH_MOST = 2**20  # bytes of a document that are compared
 _TAG = re.compile(rb"<[^>]*>?")
 
@@ -63,7 +63,7 @@ class RenderingPays:
         draft.paid = replace(paid, gained=bool(links - last) or sum(map(len, words - last)) >= TEXT)
 
     def _shown(self, lease: Lease, facts: PageFacts, body: bytes) -> tuple[set[str], set[str]]:
-        """Return the keys of a document's links, except those to itself, and its words."""
+        """Return the keys of a document's links, except links to the document itself, and its words."""
         assert lease.entry is not None
         links = self._discovery.keys_inside(lease.entry, facts.links, facts.base)
         text = _TAG.sub(b" ", without_hidden(bytes(as_utf8(body[:LENGTH_MOST], facts.links.encoding))))

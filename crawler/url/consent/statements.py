@@ -116,7 +116,8 @@ def of_directives(names: Iterable[str], source: str, now: float, *, image: bool 
 
 
 def refusal(stated: Stated, purposes: PurposeSettings) -> Refusal | None:
-    """Return why a page with these statements must not be used for the purposes in the settings; None if it may be."""
+    """Return why a page with these statements must not be used for the purposes in the settings; None if it may be
+    used."""
     unstated = [name for name in purposes.uses if name not in stated] if purposes.unstated == "refuse" else []
     refused = [name for name in purposes.uses if name in stated and not stated[name][0]]
     if not (refused or unstated):
@@ -146,7 +147,7 @@ def _of(pairs: Iterable[tuple[str, bool]], source: str) -> Stated:
 
 # -- statements by path ------------------------------------------------------------------------------------------------
 
-LINES_MOST = 100  # lines read per group of robots.txt: each is matched for each page
+LINES_MOST = 100  # lines read per group of robots.txt: every page is matched against each of them
 _KINDS = {
     "content-signal": (content_signal, "robots.txt Content-Signal"),
     "content-usage": (content_usage, "robots.txt Content-Usage"),
@@ -178,7 +179,7 @@ class PathStatements:
 
 
 def robots_statements(lines: Iterable[tuple[str, str]]) -> PathStatements:
-    """Return the statements in lines of robots.txt. ``lines``: the key of each, in lower case, and its value, in
+    """Return the statements in lines of robots.txt. ``lines``: for each line, its key in lower case and its value in
     Latin-1."""
     read = list[tuple[str, str, Stated]]()
     for key, value in list(lines)[:LINES_MOST]:

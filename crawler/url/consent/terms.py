@@ -1,7 +1,7 @@
 """Files with terms of use: ``/.well-known/tdmrep.json`` (TDMRep) and licenses in XML (RSL 1.0). Bytes in, rules out.
 
-A rule is a pattern of paths, as in robots.txt, and the uses that it allows or refuses. Of the rules of one file, those
-with the longest matching pattern count.
+A rule consists of a path pattern, as in robots.txt, and the uses that it allows or refuses. Of the rules of one file,
+those with the longest matching pattern count.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from xml.etree import ElementTree
 from crawler.url.consent.statements import AI_INPUT, AI_TRAIN, SEARCH, TDM, PathStatements, reserved
 
 BYTES_MOST = 128 * 1024  # maximum bytes of a file
-RULES_MOST = 500  # maximum rules used of a file: each is checked for each page
+RULES_MOST = 500  # maximum number of rules used from a file: each is checked for each page
 TDMREP = "/.well-known/tdmrep.json"
 _USAGES = {
     "search": (SEARCH,),
@@ -24,7 +24,7 @@ _USAGES = {
     "train-ai": (AI_TRAIN,),
     "train-genai": (AI_TRAIN,),
     "ai-all": (AI_INPUT, AI_TRAIN),
-    "all": (SEARCH, AI_INPUT, AI_TRAIN, TDM),  # nothing permits ``tdm`` by name
+    "all": (SEARCH, AI_INPUT, AI_TRAIN, TDM),  # no usage names ``tdm`` alone
 }
 _UNPAID = {"free", "attribution"}
 _PATH = re.compile(r"https?://([^/?#]*)(.*)", re.IGNORECASE | re.DOTALL)
@@ -33,7 +33,7 @@ Rules = list[tuple[str, dict[str, bool]]]
 
 
 TDM_FILE, RSL_FILE = "tdmrep.json", "RSL license"  # the files of a host, as sources in records
-Terms = dict[str, Rules]  # by file of the host, or by URL of a license that a page names; empty rules: no such file
+Terms = dict[str, Rules]  # rules, by file of the host or by URL of a license that a page names; empty: no such file
 
 
 def read_terms(kind: str, body: bytes, href: str) -> tuple[Rules, str | None]:
@@ -79,7 +79,7 @@ def _tdmrep(body: bytes) -> Rules:
 
 
 class _NoDoctype(ElementTree.TreeBuilder):
-    """Refuses a document type, and with it all entities."""
+    """Refuses documents with a document type, and thus with entities."""
 
     def doctype(self, *_: object) -> None:
         raise ValueError("it has a document type")
@@ -87,7 +87,7 @@ class _NoDoctype(ElementTree.TreeBuilder):
 
 def _license(body: bytes) -> Rules:
     """Return the rules of an RSL document. A use is allowed by a license that demands no payment and no license server,
-    and has no condition on who uses the page or where. A use is refused by any license that prohibits it."""
+    and does not restrict who may use the page or where. A use is refused by any license that prohibits it."""
     rules: Rules = []
     for content in ElementTree.fromstring(body, ElementTree.XMLParser(target=_NoDoctype())).iterfind(".//{*}content"):
         for license in content.iterfind("{*}license"):

@@ -49,7 +49,7 @@ BLOCKED_PORTS: Final = frozenset({
 
 _LINK_LOCAL: Final = (ip_network("169.254.0.0/16"), ip_network("fe80::/10"))
 _INSTANCE = "169.254.169.254"
-# These may hand out the machine's credentials. The list follows the cloud providers' documentation.
+# These addresses may hand out the machine's credentials. The list follows the cloud providers' documentation.
 _METADATA: Final = frozenset(
     bare(address)
     for address in (
@@ -66,7 +66,7 @@ _METADATA: Final = frozenset(
         "fd20:ce::254",  # Google
     )
 )
-# Names with known addresses, because behind a proxy the look-up happens at the proxy.
+# Names with known addresses. They are listed because behind a proxy only the proxy looks names up.
 _LOOPBACK: Final = ("127.0.0.1", "::1")  # RFC 6761
 _NAMES: Final = {
     "localhost": _LOOPBACK,
@@ -87,7 +87,7 @@ class Rule(StrEnum):
     LINK_LOCAL = "link-local"
     METADATA_ADDRESS = "metadata-address"
     BLOCKED_PORT = "blocked-port"
-    TOO_MANY_PORTS = "too-many-ports"  # this and the next are checked when URLs are admitted
+    TOO_MANY_PORTS = "too-many-ports"  # this rule and the next are checked when URLs are admitted
     TOO_MANY_HOSTS = "too-many-hosts"
     HOST_PAGES = "budget.host_pages"  # budgets are checked when it is the host's turn
     HOST_BYTES = "budget.host_bytes"
@@ -126,8 +126,8 @@ class Refusal(Struct, frozen=True):
 
     @classmethod
     def of_setting(cls, rule: Rule, why: str) -> Refusal:
-        """Create the refusal for a limit of the settings, which another value of the setting lifts, or for a fixed trap
-        limit."""
+        """Create the refusal for a limit that a setting defines, so that another value of that setting lifts it, or for
+        a fixed trap limit."""
         permit = 'traps.duplicates = "record"' if rule is Rule.DUPLICATES else f"a higher {rule.value}"
         return cls(rule, why, why, "" if rule in _FIXED else permit)
 
@@ -160,7 +160,7 @@ def _permits(private: bool, networks: tuple[str, ...], ports: tuple[int, ...]) -
 
 def refusal_of(host: str, port: int, settings: FetchSettings) -> Refusal | None:
     """Return why a URL with this host and port must not be requested, as far as known without a name server; None if it
-    may be. ``host`` is that of a canonical URL: an IPv6 address may have its brackets."""
+    may be requested. ``host`` is that of a canonical URL: an IPv6 address may have its brackets."""
     return _refusal_of(host, port, Permits.of(settings))
 
 
@@ -192,7 +192,7 @@ def refusal_of_href(href: str, settings: FetchSettings) -> Refusal | None:
 
 
 def refusal_of_address(text: str, permits: Permits) -> Refusal | None:
-    """Return why the address must not be dialled; None if it may be. Raises ValueError for text that is not an
+    """Return why the address must not be dialled; None if it may be dialled. Raises ValueError for text that is not an
     address."""
     address = bare(text)
     if address in _METADATA:

@@ -30,14 +30,15 @@ Address = IPv4Address | IPv6Address
 
 def bare(address: str) -> Address:
     """Parse an address, without its zone. An IPv6 address that carries an IPv4 address (mapped, 6to4, NAT64) yields
-    that one. Raises ``ValueError`` for text that is not an address."""
+    that IPv4 address. Raises ``ValueError`` for text that is not an address."""
     parsed = ip_address(address.partition("%")[0])
     return (_carried(parsed) or parsed) if isinstance(parsed, IPv6Address) else parsed
 
 
 def special_use(address: str) -> str | None:
-    """Return the special use of an IPv4 or IPv6 address ("loopback", "private" ...); None if it is public. An address
-    that carries an IPv4 address is judged by that one. Raises ``ValueError`` for text that is not an address."""
+    """Return the special use of an IPv4 or IPv6 address ("loopback", "private" ...); None if it is public. An IPv6
+    address that carries an IPv4 address is judged by that IPv4 address. Raises ``ValueError`` for text that is not an
+    address."""
     parsed = bare(address)
     if parsed.is_unspecified:
         return "unspecified"

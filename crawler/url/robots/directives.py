@@ -14,7 +14,7 @@ from email.utils import parsedate_to_datetime
 
 MOST = 32  # maximum directives of one page
 _VALUES = 16  # headers or elements read per page
-_CHARACTERS = 2_048  # characters read of each of these
+_CHARACTERS = 2_048  # characters read per header or element
 _NAME_CHARACTERS = 40  # maximum length of a directive
 _DATES = 4  # dates read per value
 
@@ -80,7 +80,8 @@ def _of_value(value: str, agent: str, *, header: bool) -> Iterator[str]:
 
 
 def _words(text: str, agent: str, *, ours: bool, header: bool) -> tuple[list[str], bool]:
-    """Return the directives of a text without dates, and whether directives after it apply to this crawler."""
+    """Return the directives in a text that contains no dates, and whether directives after this text apply to this
+    crawler."""
     found = []
     for word in _SEPARATOR.split(_COLON.sub(":", text.lower())):
         name, colon, rest = word.partition(":")
@@ -88,7 +89,7 @@ def _words(text: str, agent: str, *, ours: bool, header: bool) -> tuple[list[str
         if header and colon and name not in _VALUED:
             ours, directive = name in ("*", "robots", agent), rest
         if name == UNAVAILABLE:
-            continue  # beyond the limit on dates
+            continue  # its date was not read, because there are too many
         if ours and len(directive) <= _NAME_CHARACTERS and _TOKEN.fullmatch(directive):
             found.append(directive)
     return found, ours

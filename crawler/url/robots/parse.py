@@ -47,7 +47,7 @@ _BLANK = " \t\0"
 
 
 class RobotsRecordError(ValueError):
-    """Stored bytes are not a robots record."""
+    """The stored bytes are not a robots record."""
 
 
 class Cut(StrEnum):
@@ -170,7 +170,7 @@ def _own_group(text: str, token: str) -> RobotsRules:
     sitemaps: dict[str, None] = {}
     license = None
     own = in_agents = False
-    named: set[bool] = set()  # groups named by the agents above the line
+    named: set[bool] = set()  # groups that the agents above the line name
     for line in _LINE.findall(text):
         key, other, value = line
         if other and other[0] in "sS":

@@ -40,8 +40,8 @@ def comparable(text: str) -> str:
     """Return a path, or a piece of a pattern, in the ASCII form used for comparison. ``text`` is in Latin-1, one
     character per byte.
 
-    Triplets of unreserved characters are decoded, and others are in upper case: ``%61`` is ``a``, and ``%2F`` is not a
-    slash. ``*`` and ``$`` become triplets, as a pattern would write them.
+    Triplets of unreserved characters are decoded, and other triplets are written in upper case: ``%61`` is ``a``, and
+    ``%2F`` is not a slash. ``*`` and ``$`` become triplets, as a pattern would write them.
     """
     if _to_change(text) is None:
         return text
@@ -132,7 +132,7 @@ def _size_of(alike: tuple[_Alike, ...]) -> int:
 
 def _compile(written: str) -> tuple[int, str]:
     """Return the length of a pattern, by which the longest match is chosen, and the text to compare, in which ``*`` and
-    ``$`` have only their special meaning. A final ``*`` is left out, and consecutive ones are merged."""
+    ``$`` have only their special meaning. A final ``*`` is left out, and consecutive ``*`` are merged."""
     ends = written.endswith("$")
     body = written[:-1] if ends else written
     first, *rest = [comparable(piece) for piece in body.split("*")]
@@ -175,7 +175,7 @@ def _in_order(pieces: list[str], path: str, at: int) -> bool:
 
 
 class _Sorted:
-    """Distinct texts in order, each with a weight. A text takes its characters and 12 bytes."""
+    """Distinct texts in order, each with a weight. In memory, a text takes 12 bytes more than its characters."""
 
     __slots__ = ("_best", "_ends", "_parents", "_text")
 
@@ -192,8 +192,8 @@ class _Sorted:
                 parents[number] = parent = nested[-1]
                 best[number] = max(best[number], best[parent])
             nested.append(number)
-        self._parents = array("i", parents)  # by text: the longest other text that is its prefix, or -1
-        self._best = array("I", best)  # by text: the greatest weight of it and its prefixes
+        self._parents = array("i", parents)  # by text: the number of the longest other text that is its prefix, or -1
+        self._best = array("I", best)  # for each text: the greatest weight of the text and its prefixes
 
     def __len__(self) -> int:
         return len(self._parents)

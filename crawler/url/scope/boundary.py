@@ -35,7 +35,7 @@ class Outside(StrEnum):
     NOT_INCLUDED = "not_included"
     EXCLUDED_BY_PATTERN = "excluded_by_pattern"
     TOO_LONG = "too_long"
-    FILTERED = "filtered"  # rejected by the user's code, which is called last
+    FILTERED = "filtered"  # rejected by the user's code, which is called after all other rules
 
 
 class Reach(Struct):
@@ -58,10 +58,10 @@ class Boundary:
         self._max_depth = settings.crawl.max_depth  # in links from a seed
         self._max_length = settings.links.max_url_length  # in characters
         self._hops = settings.crawl.hops_outside  # consecutive hops off the scope
-        self._external = settings.links.external  # URLs off the scope are leaves
+        self._external = settings.links.external  # True if URLs off the scope are followed as leaves
 
     def reach(self, href: str, reach: int) -> Reach:
-        """Create the reach for the links of a page."""
+        """Create the ``Reach`` for the links of a page."""
         return Reach(self.hops(href, reach))
 
     def hops(self, href: str, reach: int) -> int:

@@ -1,8 +1,8 @@
 """The limits of a crawl that a later run may lift, all in one table: ``LIMITS``.
 
 URLs and pages affected by a limit are stored in rows (``crawler.job.left_out``), and come back when a run lifts the
-limit. A run *lifts* a limit if its settings may admit what was left out before. Only the page with the link or the URL
-itself can show whether they do, so in doubt a limit counts as lifted.
+limit. A run *lifts* a limit if its settings may admit what was left out before. Only a visit to the page with the link,
+or a check of the URL, can show whether they do, so in doubt a limit counts as lifted.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Limit(StrEnum):
     MAX_ID_COPIES = "traps.max_id_copies"
 
 
-# The number of links that these leave out is unknown, so the affected pages are counted.
+# The number of links that these limits leave out is unknown, so the affected pages are counted.
 OF_PAGES = frozenset((Limit.MAX_LINKS, Limit.MAX_BODY, Limit.MAX_SITEMAP_BYTES))
 COUNTED = tuple(limit for limit in Limit if limit is not Limit.HOPS_OUTSIDE)
 LIMIT_OF = {
@@ -62,7 +62,7 @@ LIMIT_OF = {
 
 
 class BoundsError(ValueError):
-    """Stored bytes are not the limits of a run."""
+    """The stored bytes are not the limits of a run."""
 
 
 def _raised(before: Sequence[Any], now: Sequence[Any]) -> bool:
@@ -72,7 +72,7 @@ def _raised(before: Sequence[Any], now: Sequence[Any]) -> bool:
 
 
 def _eased(before: Sequence[Any], now: Sequence[Any]) -> bool:
-    """Return the same as ``_raised`` for settings that 0 or false turns off."""
+    """Like ``_raised``, for settings that are turned off by 0 or false."""
     return _raised([old or None for old in before], [new or None for new in now])
 
 

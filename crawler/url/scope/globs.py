@@ -54,7 +54,7 @@ def _span(low: str, high: str) -> str:
     return f"(?:{first}|{last}|(?![{low[0]}{high[0]}])[{low[0]}-{high[0]}][0-9]{{{more}}})"
 
 
-Piece = tuple[str | NumberRange, ...]  # without wildcards; strings stand for themselves
+Piece = tuple[str | NumberRange, ...]  # a part without wildcards; a string stands for itself
 
 
 def parse(text: str) -> list[Piece]:

@@ -58,7 +58,8 @@ class Scope:
         return self.mode == "any" or bool(self._entries)
 
     def widen(self, href: str) -> str | None:
-        """Add a seed, or the target of a seed's redirect. Returns the new entry, or None if it already belonged."""
+        """Add a seed, or the target of a seed's redirect. Returns the new entry, or None if the URL already belonged to
+        the crawl."""
         if self.mode == "any" or self.contains(href):
             return None
         entry = self._entry(href)
@@ -66,7 +67,8 @@ class Scope:
         return entry
 
     def entry(self, href: str) -> str | None:
-        """Return the entry of the URL, whether or not it already belongs; None in ``any``."""
+        """Return the entry of the URL, whether or not the URL already belongs to the crawl; None in the mode
+        ``any``."""
         return None if self.mode == "any" else self._entry(href)
 
     def contains(self, href: str) -> bool:
@@ -84,7 +86,7 @@ class Scope:
         if self.mode in ("any", "prefix"):
             return [link for link in links if self.contains(link.href)]
         hrefs = list(map(HREF, links))
-        first = next(filter(self.contains, hrefs), "")  # most other links share its host
+        first = next(filter(self.contains, hrefs), "")  # most of the other links have the same host
         belong = list(map(str.startswith, hrefs, repeat(first[: first.find("/", 8) + 1])))
         for at in compress(range(len(hrefs)), map(not_, belong)):
             belong[at] = self.contains(hrefs[at])
@@ -101,7 +103,7 @@ class Scope:
             self._longest = max(self._longest, len(entry))
 
     def explain(self, href: str) -> str:
-        """Return one sentence on why the href is in or out of scope."""
+        """Return one sentence that explains why the href is in or out of scope."""
         if self.mode == "any":
             return "In scope: every http and https URL is."
         inside = self.contains(href)

@@ -83,7 +83,7 @@ class Pattern:
         return self.match_parts(*parts(href))
 
     def match_parts(self, url: str, path: str) -> bool:
-        """Return the same as ``matches`` for the result of ``parts``."""
+        """Like ``matches``, but for the result of ``parts``."""
         return self._test(path if self.of_path else url)
 
     def covers(self, other: Pattern) -> bool:

@@ -100,7 +100,7 @@ class PriorityRules:
         return None
 
     def explain(self, href: str, depth: int, *, seed: bool) -> str:
-        """Return one sentence naming the rule that decides, for a URL that no sitemap lists."""
+        """For a URL that no sitemap lists, return one sentence that names the deciding rule."""
         own = None if self._sites is None else self._sites.of_url(href)
         if own is not None and own.priority is not None:
             table = own.places["priority"]

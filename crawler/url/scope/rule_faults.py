@@ -20,7 +20,7 @@ class RuleFault(Struct, frozen=True):
 
 
 def rule_faults(settings: Settings) -> Iterator[RuleFault]:
-    """Yield patterns that no URL can match, and rules that never decide because of another."""
+    """Yield patterns that no URL can match, and rules that never decide because another rule covers them."""
     yield from _scope_faults(settings.scope)
     yield from _priority_faults(settings)
     for place, name, text in (*_site_texts(settings.site), *_output_texts(settings.output)):
@@ -77,7 +77,7 @@ def _priority_faults(settings: Settings) -> Iterator[RuleFault]:
 
 
 def _empty(rule: Rule, settings: Settings) -> tuple[str, str | None]:
-    """Return the key that prevents any URL from matching, and why; None if some may match."""
+    """Return the key that prevents all URLs from matching, and the reason; None if some URL may match."""
     stated = rule.stated
     least = stated.min_depth or 0
     if stated.max_depth is not None and least > stated.max_depth:
@@ -130,5 +130,5 @@ def _pattern(text: str) -> Pattern | str:
 
 
 def _covering(patterns: Sequence[Pattern], pattern: Pattern) -> Pattern | None:
-    """Return the first pattern that covers ``pattern``."""
+    """Return the first of the patterns that covers ``pattern``; None if none does."""
     return next((one for one in patterns if one.covers(pattern)), None)

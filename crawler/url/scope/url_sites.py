@@ -121,7 +121,7 @@ def _in_order(times: RecrawlSettings) -> RecrawlSettings:
 
 
 def site_patterns(table: SiteTable) -> list[tuple[tuple[str | int, ...], str]]:
-    """Return the patterns of a table, each with its place: a key, and the number in a list."""
+    """Return the patterns of a table, each with its place: its key and, if that key is a list, its number."""
     found: list[tuple[tuple[str | int, ...], str]] = []
     if host_match(table.match) is None:
         found.append((("match",), table.match))

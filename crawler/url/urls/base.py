@@ -63,7 +63,8 @@ class Base:
         """Return the href of each of a page's links, given as ``clean.distinct_links`` returns them; None for a link
         that the parser must judge.
 
-        This is the only loop that runs for every link of every page, so it is one function with local names.
+        This is the only loop that runs for every link of every page; so, for speed, it is one function with local
+        names.
         """
         page, origin, directory, known = self._page, self._origin, self._directory, self._roots.known
         parent = directory[: max(directory.rindex("/", 0, -1), len(origin)) + 1]

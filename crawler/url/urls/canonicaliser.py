@@ -111,7 +111,7 @@ class Canonicaliser:
         return list(map(_canonical, zip(found.values(), found, strict=True))), rejected, sources
 
     def _joined(self, base: str, hrefs: Iterable[str]) -> tuple[list[str], list[str | None], bool]:
-        """Return (the distinct links, their hrefs if joining suffices, whether those are also their keys)."""
+        """Return (the distinct links, their hrefs if joining suffices, whether the hrefs are also the keys)."""
         own = self._clean(base) or resolve(base)
         links, oddities = clean.distinct_links(hrefs)
         if isinstance(own, Rejected):

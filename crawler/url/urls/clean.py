@@ -63,10 +63,11 @@ def distinct_links(texts: Iterable[str]) -> tuple[list[str], list[bytes]]:
 
 
 def oddities(links: Sequence[str]) -> list[bytes]:
-    """Return the odd bytes of each of several links without fragments, as above, including repeated ones.
+    """Return the odd bytes of each link, as ``distinct_links`` does, but for links without fragments, and for repeated
+    links too.
 
-    The result has an item for each line, so more items than links if a link contains a line break. White space is odd
-    here, too.
+    The result has an item for each line, so it has more items than links if a link contains a line break. Here, white
+    space is also odd.
     """
     return _odd(_ascii("\n".join(links))) if links else []
 

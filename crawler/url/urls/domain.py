@@ -34,8 +34,8 @@ def has_known_suffix(host: str) -> bool:
 
 
 def domain_of_key(name: bytes) -> bytes:
-    """Return the registrable domain of a host key's host; the name itself if it is not a host key. Each session of a
-    host calls this, so it has a fast path that takes a tenth of the time for most hosts."""
+    """Return the registrable domain of the host in a host key; a name that is not a host key is returned unchanged.
+    Each session of a host calls this, so it has a fast path that takes a tenth of the time for most hosts."""
     labels = name.rsplit(b".", 2)
     top, involved = _top(labels[-1])
     if involved is not None and len(labels) > 1 and labels[-2] and labels[-2] not in involved:
@@ -47,7 +47,7 @@ def domain_of_key(name: bytes) -> bytes:
 @lru_cache(1_024)
 def _top(end: bytes) -> tuple[bytes, frozenset[bytes] | None]:
     """For a top level with a port, return the top level with its dot, and the labels before it that are part of public
-    suffixes; None if all are."""
+    suffixes; None if all labels are."""
     top, _, port = end.decode("ascii").partition(":")
     if not port.isdigit() or not top.isalpha():
         return b"", None

@@ -44,7 +44,7 @@ def host_key(href: str) -> str:
 
 
 def host_name(href: str) -> str:
-    """Return the host alone, an IPv6 address in its brackets."""
+    """Return only the host; an IPv6 address keeps its brackets."""
     return split_origin(href)[1]
 
 

@@ -21,7 +21,7 @@ class Rule(Struct, frozen=True):
 
     name: str
     effect: str  # one sentence for the user
-    example: tuple[str, str]  # a key before and after
+    example: tuple[str, str]  # an example key, before and after the rule
     apply: Callable[[str], str]
 
 
@@ -174,7 +174,7 @@ RULES: Mapping[str, Rule] = MappingProxyType(
 
 
 def chosen(names: Sequence[str]) -> tuple[Rule, ...]:
-    """Return the named rules in the order they run.
+    """Return the named rules in the order in which they run.
 
     Raises ValueError for an unknown name; the message gives the name and the known rule closest to it.
     """

@@ -27,8 +27,8 @@ _NAME = re.compile(r"[^\x00-,/:-@\[-^`{-\x7f]+\Z")
 
 
 def has_url_scheme(word: str) -> bool:
-    """Return True if a word is clearly meant as a URL, not as a file name. Every distinction between the two uses this
-    function."""
+    """Return True if a word is clearly meant as a URL, not as a file name. All code that must tell the two apart uses
+    this function."""
     return "://" in word or word.strip(TRIMMED).lower().startswith(("http:", "https:", "mailto:"))
 
 
@@ -67,7 +67,7 @@ def _is_host(host: str, has_port: bool) -> bool:
     labels = host.removesuffix(".").split(".")
     if not _NAME.match(host) or not all(labels):
         return False
-    if labels[-1].isdigit():  # the standard treats any number as an address, such as 1.5 as 1.0.0.5
+    if labels[-1].isdigit():  # the standard treats any number as an address: 1.5 is 1.0.0.5
         return _is_address(".".join(labels))
     return len(labels) > 1 or has_port or host.lower() == "localhost"
 

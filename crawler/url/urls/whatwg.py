@@ -15,7 +15,7 @@ from crawler.url.urls.steps import drop_userinfo
 
 
 class Rejected(Struct, frozen=True):
-    """Text that names nothing to fetch."""
+    """The text names nothing that can be fetched."""
 
     reason: str  # one short phrase
 

@@ -56,7 +56,7 @@ class Reach:
             async with asyncio.timeout(patience):
                 result = await answer
         except TimeoutError:
-            error = CarrierError(f"no answer in {patience:g} s")
+            error = CarrierError(f"no answer within {patience:g} s")
             self._fail(error)
             raise error from None
         except CarrierFullError as error:

@@ -242,7 +242,7 @@ class SyntheticWeb:
         if not 1 <= shape.hosts <= MOST_HOSTS:
             raise ValueError(f"a web must have 1 to {MOST_HOSTS:,} hosts, not {shape.hosts:,}")
         if not shape.hosts <= shape.pages <= MOST_PAGES:
-            raise ValueError(f"a web needs at least one page per host, at most {MOST_PAGES:,}, not {shape.pages:,}")
+            raise ValueError(f"a web needs at least one page per host, and at most {MOST_PAGES:,}, not {shape.pages:,}")
         self.shape = shape
         self._layout: Layout = _LAYOUTS[shape.mode](shape.pages, shape.hosts)
         self._scheme = "https" if shape.serving.https else "http"

@@ -118,8 +118,7 @@ class LineSource:
 
 def part_of_file(fd: int, start: int, end: int) -> Iterator[bytes]:
     """Yield blocks of the whole lines whose first byte is at ``start`` <= offset < ``end``, so that adjacent parts
-    cover every line exactly once. Raises LineTooLongError, OSError.
-    """
+    cover every line exactly once. Raises LineTooLongError, OSError."""
     at, stop = _line_start(fd, start), _line_start(fd, end)
     splitter = Splitter()
     while at < stop:

@@ -85,7 +85,7 @@ async def _robots(request: web.Request) -> web.Response:
 
 def _free_place(now: float) -> Place:
     """Return a place with free consecutive ports. Raises OSError."""
-    error = OSError("no port is free")
+    error = OSError("not enough consecutive ports are free")
     for first in random.sample(_PORTS, _ATTEMPTS):
         place = Place({name: first + number for number, name in enumerate(HOSTS)}, now)
         try:

@@ -32,12 +32,12 @@ class Family(StrEnum):
     CONTENT = "content"  # host, fingerprint of a page's content -> URL of the first page with it
     SEEN = "seen"  # host hash, key digest -> nothing; only if the seen-set is exact or has a ledger
     LEDGER = "ledger"  # host hash, key digest -> entry; URLs that the seen-set reports as seen, until it is checked
-    LEFT_OUT = "left_out"  # rule or nothing, NUL href -> URLs and links that a limit left out, until a run lifts it
+    LEFT_OUT = "left_out"  # rule or nothing, NUL href -> URLs and links left out by a limit, until a run lifts that
     SOFT404 = "soft404"  # host NUL fingerprint of a page -> whether the host sends it for paths that do not exist
 
     ASIDES = "asides"  # journal sequence -> output other than finished URLs, and its position
     PAYLOADS = "payloads"  # digest of archived content -> journal sequence, and the capture that contains it
-    REQUESTS = "requests"  # name of a request of another fetcher -> the request, as that fetcher wrote it
+    REQUESTS = "requests"  # name of a request made by another fetcher -> the request, as that fetcher wrote it
     OUTBOX = "outbox"  # another partition, number -> a message for it, until it is durable there
     INLET = "inlet"  # another partition -> the last batch from it that was admitted
 

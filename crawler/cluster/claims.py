@@ -112,7 +112,7 @@ class Ownership:
         try:
             renewed = await self._reach.call(self._reach.carrier.renew(name, self.holder, claim.epoch, HELD))
             if self._claims.get(name) is not claim:
-                return True  # given up meanwhile
+                return True  # the claim was given up meanwhile
             if renewed:
                 claim.at = began
                 return True
@@ -126,7 +126,7 @@ class Ownership:
         began = self.boottime()
         epoch = await self._reach.call(self._reach.carrier.claim(name, self.holder, claim.epoch, HELD))
         held = self._claims.get(name)
-        if held is None:  # given up meanwhile
+        if held is None:  # the claim was given up meanwhile
             if epoch is not None:
                 await self._reach.call(self._reach.carrier.renew(name, self.holder, epoch, 0.0))
             return

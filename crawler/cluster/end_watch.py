@@ -51,7 +51,7 @@ class EndWatch:
         self._rounds: EndRounds | None = None  # set while this process coordinates
         self._answers: dict[int, tuple[Status, float]] = {}  # by partition: the last status, and when it was put
         self._telling = asyncio.Lock()
-        self._words = 0  # statuses put so far
+        self._words = 0  # number of statuses put so far
         self._before: Announcement | None = None  # the last announcement that was read
         self._has_looked = False
         self._is_known = False  # True once the crawl is known to be over

@@ -23,8 +23,8 @@ from crawler.job.partition.quota import CrawlQuota, Grant, PartitionQuota, Recal
 BANK = 0  # the partition whose owner coordinates
 LOOK = 0.1  # seconds between two checks of the partitions' needs
 AGAIN = 2.0  # seconds after which an unanswered note is repeated
-_LASTS = 3.0  # a partition requests pages for this many seconds at its pace, again when half are spent ...
-_LEAST, _MOST = 16, 2**16  # ... but at least, and at most, this many pages
+_LASTS = 3.0  # seconds for which requested pages last at a partition's pace; it requests more when half are spent ...
+_LEAST, _MOST = 16, 2**16  # ... minimum and maximum number of pages requested
 _IDLE = 1.0  # seconds without a URL after which a partition gives back its remaining pages
 
 Tell = Callable[[OpenPartition, int, bytes], Awaitable[None]]

@@ -23,7 +23,7 @@ T = TypeVar("T")
 
 PATIENCE = 4.0  # seconds to wait for an answer; claims last longer
 ROOM = 10.0  # seconds without a refusal after which the carrier counts as having room
-SAID = 0.5  # seconds of failures before they are logged: after a process was stopped, its calls have timed out
+SAID = 0.5  # failures are logged after this many seconds: calls also fail if this process itself was stopped
 BACKOFF = (0.1, 5.0)  # minimum and maximum seconds before a failed call is retried
 
 

@@ -1,4 +1,4 @@
-"""Which processes work on the crawl, and which partitions each owns.
+"""Determines which processes work on the crawl, and which partitions each of them owns.
 
 Each process takes a seat: a claim on one of the names ``w0``, ``w1``, ..., of which there are a few more than
 partitions. There it keeps a value that changes every second. A process counts as alive while its value changes, as

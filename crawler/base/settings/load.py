@@ -180,7 +180,7 @@ def _places(tables: Tables, source: Source) -> dict[tuple[str | int, ...], str]:
 
 
 def _read(table: str, kind: Callable[..., object], stated: Mapping[str, Any], source: Source) -> dict[str, Any]:
-    """Return the values of a table by key."""
+    """Return the checked values of a table, by key."""
     hints, found = _hints(kind), dict[str, Any]()
     for key, value in stated.items():
         if key not in hints and (instead := REMOVED.get(f"{table}.{key}")) is not None:

@@ -104,12 +104,12 @@ class CrawlSettings(Struct, frozen=True):
     concurrency: Slots = 64  # URLs in flight
     max_pages: Count | None = None  # limit on the `fetched` URLs of the job
     max_depth: Depth | None = None  # limit on the hops from a seed
-    max_time: Seconds | None = None  # limit on the seconds of a run
+    max_time: Seconds | None = None  # maximum seconds that a run may take
     fail_on_limit: bool = False  # exit with code 3 when max_pages or max_time ends the run
     scope: Annotated[str, SCOPES] = "host"
-    hops_outside: Annotated[int, Meta(le=HOPS_MOST)] = 0  # consecutive links outside the scope to follow
+    hops_outside: Annotated[int, Meta(le=HOPS_MOST)] = 0  # maximum links outside the scope in a row
     order: Annotated[str, ORDERS] = "breadth"
-    known: tuple[str, ...] = ()  # files and jobs with older seen-sets, whose URLs are not admitted
+    known: tuple[str, ...] = ()  # files and jobs whose seen-sets contain URLs that are not to be admitted
     store: str | None = None  # the bucket or shared directory in which the crawl is stored
 
 
@@ -351,10 +351,10 @@ ON_ERRORS = ("count", "stop")
 class HookSettings(Struct, frozen=True):
     """User code, by name: ``module:function``, or a name registered by an installed package."""
 
-    on_page: str | None = None  # called with each page
-    on_page_in: Annotated[str, ON_PAGE_IN] = "thread"  # where it is called; an async function has its own event loop
-    on_page_timeout: Wait = 60.0  # seconds that a call may take; 0: unlimited
-    on_page_types: Types = HTML  # types of pages for which it is called
+    on_page: str | None = None  # function that is called with each page
+    on_page_in: Annotated[str, ON_PAGE_IN] = "thread"  # where on_page runs; an async function has its own event loop
+    on_page_timeout: Wait = 60.0  # seconds that a call of on_page may take; 0: unlimited
+    on_page_types: Types = HTML  # types of pages for which on_page is called
     on_error: Annotated[str, ON_ERRORS] = "count"  # what to do when on_page fails on a page
     filter_link: str | None = None  # decides whether a link is followed
     score_links: str | None = None  # scores links from 0 to 1; higher scores are followed earlier

@@ -33,13 +33,13 @@ from msgspec import Struct
 
 MOST_PAGES = 100_000_000
 MOST_HOSTS = 10_000
-_FAN = 6  # children of a page in the tree of its site
-_MENU = 8  # pages of a site that all its pages link to
+_FAN = 6  # number of children that a page has in the tree of its site
+_MENU = 8  # number of pages of a site to which all pages of that site link
 _BLOCKS = 256  # number of different blocks of text of which pages consist
 _BLOCK = 1_000  # minimum characters per block
 _MOST_BLOCK = 1_250
 _FRAME = 150  # characters around the text of a page
-ROW = 250  # hosts that share the first three numbers of an address
+ROW = 250  # number of hosts whose addresses have the first three numbers in common
 # Deciles measured by the HTTP Archive and Common Crawl: half of all pages have less than 32 KB and 60 links.
 _SIZES = (2, 5, 9, 14, 20, 28, 37, 50, 72, 110, 242)  # KB
 _LINKS = (4, 12, 20, 30, 42, 55, 68, 90, 120, 180, 320)

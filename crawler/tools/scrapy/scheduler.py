@@ -36,7 +36,7 @@ _TAKEN = ("requests.queue", "requests.seen")  # files of Scrapy's own scheduler 
 class Scheduler(BaseScheduler):
     """Hands out the requests of a job, and ends each request when the output of its callback has been consumed."""
 
-    has_seen_set: ClassVar[bool] = True  # DupeFilter reads it from the class in SCHEDULER
+    has_seen_set: ClassVar[bool] = True  # DupeFilter reads this attribute from the class in SCHEDULER
 
     def __init__(self, crawler: Any) -> None:
         """Raises JobError, SettingsError, OSError, and the errors of DUPEFILTER_CLASS."""

@@ -32,7 +32,7 @@ class Family(StrEnum):
     CONTENT = "content"  # host, fingerprint of a page's content -> URL of the first page with it
     SEEN = "seen"  # host hash, key digest -> nothing; only if the seen-set is exact or has a ledger
     LEDGER = "ledger"  # host hash, key digest -> entry; URLs that the seen-set reports as seen, until it is checked
-    LEFT_OUT = "left_out"  # rule or nothing, NUL href -> URLs and links left out by a limit, until a run lifts that
+    LEFT_OUT = "left_out"  # rule or nothing, NUL href -> URLs and links left out by a limit, until it is lifted
     SOFT404 = "soft404"  # host NUL fingerprint of a page -> whether the host sends it for paths that do not exist
 
     ASIDES = "asides"  # journal sequence -> output other than finished URLs, and its position

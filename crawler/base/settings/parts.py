@@ -107,7 +107,7 @@ class CrawlSettings(Struct, frozen=True):
     max_time: Seconds | None = None  # maximum seconds that a run may take
     fail_on_limit: bool = False  # exit with code 3 when max_pages or max_time ends the run
     scope: Annotated[str, SCOPES] = "host"
-    hops_outside: Annotated[int, Meta(le=HOPS_MOST)] = 0  # maximum links outside the scope in a row
+    hops_outside: Annotated[int, Meta(le=HOPS_MOST)] = 0  # maximum number of consecutive links outside the scope
     order: Annotated[str, ORDERS] = "breadth"
     known: tuple[str, ...] = ()  # files and jobs whose seen-sets contain URLs that are not to be admitted
     store: str | None = None  # the bucket or shared directory in which the crawl is stored

@@ -10,15 +10,12 @@ from msgspec import Struct
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 _BOOT_ID_SIZE = 36
 _READINGS = 5
-_BOOT_CLOCK: int = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)  # on macOS, the latter counts sleep too
+_BOOT_CLOCK: int = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)  # on macOS, CLOCK_MONOTONIC counts sleep too
 
 
 class Anchor(Struct, frozen=True):
-    """Distinguishes a clock step from elapsed time within one boot of a machine.
-
-    It consists of the boot's id, and the clock's reading minus the seconds since boot. Two clocks of one boot with the
-    same offset agree.
-    """
+    """Tells a clock step from elapsed time within one boot of a machine. It consists of the boot's id, and the clock's
+    reading minus the seconds since boot. Two clocks within one boot agree if this offset is the same."""
 
     boot: str
     offset: float
@@ -33,7 +30,7 @@ class SteadyClock:
     """
 
     def __init__(self, boot_id: Path = BOOT_ID) -> None:
-        """``boot_id`` is the file that names the machine's boot."""
+        """``boot_id`` is the file that contains the id of the machine's current boot."""
         self._boot_id = boot_id
         self._offset = _wall_offset()
 
@@ -43,7 +40,7 @@ class SteadyClock:
 
     @property
     def anchor(self) -> Anchor | None:
-        """The anchor against which the next run can check its clock; None if the system does not provide it."""
+        """The anchor against which the next run can check its clock; None if the system does not provide a boot id."""
         try:
             boot = self._boot_id.read_text("ascii").strip()
         except (OSError, UnicodeDecodeError):
@@ -52,11 +49,8 @@ class SteadyClock:
 
 
 def _wall_offset() -> float:
-    """Return the wall clock's reading minus the steady one's.
-
-    The process may be interrupted between the two readings, so they are taken several times and the closest pair
-    counts.
-    """
+    """Return the wall clock's reading minus the steady clock's. The process may be interrupted between the two
+    readings, so they are taken several times, and the pair with the shortest time in between is used."""
     readings = []
     for _ in range(_READINGS):
         before, wall, after = boot_time(), time.time(), boot_time()

@@ -42,8 +42,8 @@ def no_room(error: OSError) -> str:
 class Expendable:
     """Files that nothing depends on.
 
-    As a context manager it catches every OSError of the block, and reports only the first of consecutive failures. It
-    does not report a full disk or a missing directory, because the crawl does that itself.
+    As a context manager it catches every OSError that is raised in its block, and reports only the first of several
+    failures in a row. It does not report a full disk or a missing directory, because the crawl does that itself.
     """
 
     def __init__(self, name: str) -> None:
@@ -77,11 +77,11 @@ class Expendable:
 
 # -- opening files ---------------------------------------------------------------------------------------------------
 # Files named in the configuration are opened without ever blocking (opening a pipe blocks until there is a writer, and
-# a device may have no end). Files that the program creates are private to their owner.
+# a device may have no end). Files that the program creates can be read only by their owner.
 
 
 def check_regular(path: Path) -> None:
-    """Raise OSError at once unless the path names a regular file."""
+    """Raise OSError, without waiting for anything, unless the path names a regular file."""
     _check(os.stat(path).st_mode, path)
 
 
@@ -93,10 +93,10 @@ def read_regular(path: Path, most: int = -1) -> bytes:
 
 def open_regular(path: Path) -> BinaryIO:
     """Open a regular file for reading. Raises OSError at once for anything else."""
-    check_regular(path)  # check before opening the file, which would wake the writer of a pipe
+    check_regular(path)  # check before opening the file, because opening a pipe would wake its writer
     stream = open(path, "rb", opener=_open_without_waiting)  # noqa: SIM115 (for the caller)
     try:
-        _check(os.fstat(stream.fileno()).st_mode, path)  # the file may have been replaced in between
+        _check(os.fstat(stream.fileno()).st_mode, path)  # the file may have been replaced since the first check
     except OSError:
         stream.close()
         raise
@@ -153,7 +153,7 @@ plan_crash()
 
 
 def failpoint(name: str) -> None:
-    """Mark a point. Kills the process, or sends it the signal, if the environment requests that."""
+    """Mark a crash point. If the environment names this point, kill the process or send it the signal."""
     global _left  # noqa: PLW0603  # as above
     if name == _at:
         _left -= 1
@@ -170,7 +170,7 @@ _LIBC = ctypes.CDLL(None, use_errno=True)
 
 
 class Place(Enum):
-    """The location of an open file, compared with the path by which it was opened."""
+    """The location of an open file, relative to the path by which it was opened."""
 
     THERE = auto()
     MOVED = auto()  # it has a different name now
@@ -243,10 +243,8 @@ class DiskFile:
         return Place.MOVED if mine.st_nlink else Place.REMOVED
 
     def hole(self, end: int) -> int | None:
-        """Return the start of the first hole before ``end`` that the file system knows of.
-
-        A hole consists of bytes that were cut off before later ones were written, or that never reached the disk.
-        """
+        """Return the start of the first hole before ``end`` that the file system knows of. A hole is a range of bytes
+        that were cut off before later bytes were written, or that never reached the disk."""
         if end == 0:
             return None
         start = os.lseek(self._fd, 0, os.SEEK_HOLE)  # the end of the file counts as a hole
@@ -293,7 +291,7 @@ class RealDisk:
         os.unlink(path)
 
     def sync_file(self, path: Path) -> None:
-        """Make durable the bytes of a file that was written by other means."""
+        """Make the bytes of a file durable that was not written through this ``Disk``."""
         _sync(path, os.O_RDONLY)
 
     def sync_directory(self, path: Path) -> None:
@@ -368,7 +366,7 @@ def replace_file(disk: Disk, path: Path, data: bytes, point: str | None = None) 
 
 
 def write_file(disk: Disk, path: Path, data: bytes) -> None:
-    """Write the file's bytes and make them durable, but not yet its name."""
+    """Write the file's bytes and make them durable. The file's name is not yet durable."""
     file = disk.open(path, create=True)
     try:
         file.truncate(0)

@@ -11,7 +11,7 @@ class UserFault(Exception):
 
 
 class Failure(Exception):
-    """A command failed although its input is usable.
+    """A command has failed although its input is usable.
 
     The text is one line for the user; the exit code is 1.
     """

@@ -11,7 +11,7 @@ from typing import Self
 _TWO_DIGITS = Context(2, ROUND_HALF_UP)
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 _PERCENT = 0.01  # probabilities of at least this are shown as a percentage
-_SMALLEST = 1e-15  # probabilities below this never matter in a crawl
+_SMALLEST = 1e-15  # lower probabilities do not matter in any crawl
 _LARGE = ((1e12, "trillion"), (1e9, "billion"), (1e6, "million"))
 
 
@@ -21,7 +21,7 @@ def count(value: float | None) -> str:
 
 
 def noun(value: float | None, singular: str, plural: str | None = None) -> str:
-    """Return the noun that goes with a count. ``plural`` is the singular with an s unless given."""
+    """Return the noun that goes with a count. Unless ``plural`` is given, the plural is the singular with an s."""
     return singular if value is not None and round(value) == 1 else plural or f"{singular}s"
 
 
@@ -63,7 +63,7 @@ def _two_digits(value: float) -> float:
 
 
 def share(value: float) -> str:
-    """Return a share as a percentage: ``less than 1%``, 2%, and 100% only for the whole."""
+    """Return a share as a percentage, as in ``less than 1%`` or 2%; 100% only if the share is the whole."""
     if value <= 0:
         return "0%"
     if value < 0.01:
@@ -72,7 +72,7 @@ def share(value: float) -> str:
 
 
 def per_second(value: float) -> str:
-    """Return a rate, to a tenth if it is small."""
+    """Return a rate, with one decimal if the rate is small."""
     return f"{value:.1f}" if value < 100 else f"{round(value):,}"
 
 
@@ -101,8 +101,8 @@ def size(value: float | None) -> str:
 
 
 class Worded(StrEnum):
-    """Enum values that are names in JSON, each with a sentence for users. The sentence may contain details and the key
-    of a row; ``{count:row}`` becomes "1 row" or "2 rows"."""
+    """Enum values that appear in JSON as names, and that each have a sentence for users. The sentence may contain
+    placeholders for details and for the key of a row; ``{count:row}`` becomes "1 row" or "2 rows"."""
 
     words: str
 
@@ -118,7 +118,7 @@ class Worded(StrEnum):
 
 
 class _Quantity(int):
-    """A number formatted together with a noun, if the format names one."""
+    """A number that can be formatted together with a noun, if the format contains one."""
 
     def __format__(self, noun: str) -> str:
         return counted(self, noun) if noun else str(int(self))

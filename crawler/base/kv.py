@@ -26,20 +26,20 @@ class Family(StrEnum):
     ADMITTED = "admitted"  # journal sequence -> digests of the keys that a transaction admitted
     DONE = "done"  # journal sequence -> a finished URL and the end of its record in the output
     PAGES = "pages"  # href -> state of a page that is visited again
-    DUE = "due"  # time of the next visit, href -> nothing; for pages in PAGES that have a next visit
+    DUE = "due"  # time of the next visit, href -> nothing; for those pages in PAGES that will be visited again
     META = "meta"  # name -> counters, scope entries
     TRAPS = "traps"  # kind, digest of the subject -> count; closed traps
     CONTENT = "content"  # host, fingerprint of a page's content -> URL of the first page with it
     SEEN = "seen"  # host hash, key digest -> nothing; only if the seen-set is exact or has a ledger
-    LEDGER = "ledger"  # host hash, key digest -> entry; URLs that the seen-set reports seen, until they are looked up
-    LEFT_OUT = "left_out"  # rule or nothing, NUL href -> URLs and links that a limit left out, until a run lifts it
+    LEDGER = "ledger"  # host hash, key digest -> entry; URLs that the seen-set reports as seen, until it is checked
+    LEFT_OUT = "left_out"  # rule or nothing, NUL href -> URLs and links left out by a limit, until it is lifted
     SOFT404 = "soft404"  # host NUL fingerprint of a page -> whether the host sends it for paths that do not exist
 
     ASIDES = "asides"  # journal sequence -> output other than finished URLs, and its position
     PAYLOADS = "payloads"  # digest of archived content -> journal sequence, and the capture that contains it
-    REQUESTS = "requests"  # name of a request of another fetcher -> the request, as that fetcher wrote it
+    REQUESTS = "requests"  # name of a request made by another fetcher -> the request, as that fetcher wrote it
     OUTBOX = "outbox"  # another partition, number -> a message for it, until it is durable there
-    INLET = "inlet"  # another partition -> its last batch that was admitted
+    INLET = "inlet"  # another partition -> the last batch from it that was admitted
 
 
 # Only jobs that need these families have them, because each family makes opening a store slower.
@@ -101,14 +101,14 @@ class Reader(Protocol):
         """Get several keys; fastest when they are sorted."""
 
     def scan(self, family: Family, start: bytes, end: bytes | None = None, limit: int | None = None) -> list[Row]:
-        """Return (key, value) pairs in key order from ``start`` up to and excluding ``end``, at most ``limit``."""
+        """Return at most ``limit`` (key, value) pairs in key order, from ``start`` up to and excluding ``end``."""
 
     def pages(
         self, family: Family, start: bytes = b"", end: bytes | None = None, size: int = PAGE
     ) -> Iterator[list[Row]]:
         """Yield all rows from ``start`` up to and excluding ``end``, in non-empty lists of at most ``size``.
 
-        Memory is bounded by one list. Changes between two lists are visible in the later one.
+        Memory is bounded by one list. Changes that are written between two lists are visible in the later list.
         """
         while rows := self.scan(family, start, end, size):
             yield rows
@@ -124,9 +124,9 @@ class Store(Reader, Protocol):
     """The whole interface.
 
     ``write`` passes every change to the operating system before it returns. ``sync`` makes all earlier writes durable.
-    Both raise OSError when the disk fails.
+    Both methods raise OSError when the disk fails.
 
-    After a failed write, each later write raises the same error until ``reopen`` succeeds, which loses no written
+    After a failed write, each later write raises the same error until ``reopen`` succeeds; ``reopen`` loses no written
     batch. Until then, all written batches can be read, even after a failed ``reopen``, and can be synced even on a full
     disk.
     """
@@ -146,10 +146,8 @@ class Store(Reader, Protocol):
     def reopen(self) -> None: ...
 
     def expect_lookups(self, family: Family) -> None:
-        """Announce that nearly every new URL is looked up in the family, so that more of it should be cached in memory.
-
-        This does not affect results, and a store may ignore it.
-        """
+        """Announce that nearly every new URL is looked up in the family, so that the store should cache more of the
+        family in memory. This does not affect results, and a store may ignore the hint."""
         return
 
     def close(self) -> None: ...

@@ -1,7 +1,8 @@
 """Measures free memory. A filter needs to know nothing else about the machine.
 
-The system grants the memory of a slice at once, but provides it page by page later. If memory runs out, the process is
-killed without an error. The size of a slice is therefore compared with the free memory before the slice is created.
+The system grants all the memory of a slice at once, but provides it only later, page by page. If memory runs out, the
+process is killed without an error. The size of a slice is therefore compared with the free memory before the slice is
+created.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ def is_limited() -> bool:
 
 
 def memory_left(free: int) -> str:
-    """Return a text saying that only ``free`` bytes are left; it names the limit on address space if that is the
+    """Return a clause saying that ``free`` bytes are left; it names the limit on address space if that limit is the
     cause."""
     if is_limited():
         return f"the address-space limit of this process (ulimit -v) leaves {free:,}"

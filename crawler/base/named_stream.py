@@ -11,7 +11,7 @@ STANDARD_OUTPUT = "standard output"
 
 
 class Naming:
-    """Context manager that adds a name to an OSError raised in its block, unless the error names a file."""
+    """Add a name to an OSError that is raised in this context, unless the error already names a file."""
 
     def __init__(self, name: str = STANDARD_OUTPUT) -> None:
         self._name = name
@@ -25,7 +25,7 @@ class Naming:
 
 
 class NamedStream:
-    """Proxy stream that names itself in write errors."""
+    """A proxy for a stream that adds the stream's name to write errors."""
 
     def __init__(self, stream: Any, name: str = STANDARD_OUTPUT) -> None:
         self._stream = stream

@@ -14,7 +14,7 @@ if native_wanted():
 else:
     raise ImportError(f"{VARIABLE}=off")
 
-# Must match ``native/module.c``. Increase both with every change of the module's interface.
+# Must match ``native/module.c``. Increase both numbers with every change to the module's interface.
 INTERFACE = 2
 
 if getattr(compiled, "INTERFACE", 0) != INTERFACE:

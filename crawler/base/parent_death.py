@@ -10,6 +10,6 @@ _PR_SET_PDEATHSIG = 1  # prctl(2)
 
 
 def end_with_parent() -> None:
-    """Let the kernel kill this process when its parent ends, whatever this process is doing."""
-    with contextlib.suppress(AttributeError):  # exists only on Linux with its C library
+    """Make the kernel kill this process when its parent ends, whatever this process is doing."""
+    with contextlib.suppress(AttributeError):  # prctl exists only in the C library of Linux
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)

@@ -22,7 +22,7 @@ def printable(text: str) -> str:
 
 
 def one_line(text: str) -> str:
-    """Return the text as one line of printable characters: a name in it may contain a line feed."""
+    """Return the text as one line of printable characters, even if a name in it contains a line feed."""
     return printable(text).replace("\n", "\\n").replace("\t", "\\t")
 
 

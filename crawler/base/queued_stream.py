@@ -23,8 +23,8 @@ STALLED = 2.0  # seconds without progress after which the program ends without w
 class QueuedStream:
     """A text stream whose writes never block on its reader: a thread does the writing.
 
-    When too much is waiting, lines are dropped. Once the reader has read the rest, a line reports how many were
-    dropped. In all other respects this is a proxy for the stream.
+    When too much output is waiting, further lines are dropped. Once the reader has read the waiting ones, a line
+    reports how many were dropped. In all other respects this is a proxy for the stream.
     """
 
     def __init__(self, stream: TextIO) -> None:
@@ -34,15 +34,15 @@ class QueuedStream:
         self._queue = deque[bytes]()
         self._size = 0  # bytes not written yet
         self._full = False  # True while new lines are dropped, until all others are written
-        self._dropped = 0  # lines
+        self._dropped = 0  # number of dropped lines
         threading.Thread(target=self._keep_writing, name="lines", daemon=True).start()
 
     def write(self, text: str) -> int:
-        if os.getpid() != self._process:  # user code has forked, and the copy has no thread
+        if os.getpid() != self._process:  # user code has forked: this is the copy, which has no thread
             return self._stream.write(text)
         data = text.encode(self._stream.encoding, self._stream.errors or "strict")
         waits = threading.current_thread() is not threading.main_thread()
-        room = _ROOM // 2 if waits else _ROOM  # output of user code leaves room for the crawl's own lines
+        room = _ROOM // 2 if waits else _ROOM  # the output of user code must leave room for the crawl's own lines
         with self._changed:
             if waits:
                 self._changed.wait_for(lambda: self._full or self._size < room, _PATIENCE)
@@ -62,7 +62,7 @@ class QueuedStream:
         return bool(self._size or self._full)
 
     def drain(self, most: float = math.inf) -> None:
-        """Wait until everything is written, for at most ``most`` seconds, and not for a stalled reader.
+        """Wait until everything is written, but at most ``most`` seconds, and only while the reader makes progress.
 
         Takes no lock, as a signal handler may call it.
         """
@@ -95,10 +95,10 @@ class QueuedStream:
         at = 0
         while at < len(data):
             end = data.rfind(b"\n", at, at + _PIECE) + 1 or min(at + _PIECE, len(data))
-            written = end - at  # counts bytes that are lost, too: on a full disk, or without a reader
+            written = end - at  # includes bytes that are lost because the disk is full or the reader is gone
             try:
                 written = os.write(self._stream.fileno(), data[at:end])
-            except BlockingIOError:  # another program sharing the terminal has made it non-blocking
+            except BlockingIOError:  # another program that shares the terminal has made it non-blocking
                 select.select((), (self._stream.fileno(),), ())
                 written = 0
             except OSError as error:
@@ -111,6 +111,6 @@ class QueuedStream:
 
 
 def wait_for_reader(stream: object, most: float = math.inf) -> None:
-    """Wait until the stream's output is written, if a ``QueuedStream`` is behind it."""
+    """If the stream is a ``QueuedStream``, or a proxy for one, wait until its output is written."""
     if wait := getattr(stream, "drain", None):
         wait(most)

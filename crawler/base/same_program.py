@@ -22,7 +22,7 @@ def words_of(module: str = "crawler") -> list[str]:
 def _run() -> None:
     _, module, *arguments = sys.argv
     package = os.path.dirname(os.path.dirname(__file__))
-    # Lets processes that inherit this path find the package. At the end of the path, the entry shadows no other module.
+    # Lets processes that inherit this path find the package. The entry is last, so that it shadows no other module.
     sys.path.append(os.path.dirname(package))
     spec = importlib.util.spec_from_file_location("crawler", f"{package}/__init__.py")
     assert spec is not None

@@ -24,7 +24,7 @@ result_to = [1]
 def watched(stream: TextIO) -> Iterator[None]:
     """Let the crawl continue if the reader of ``stream`` disappears during the block; later output is discarded.
 
-    Output that does not fit on a full disk is lost, or written later. Any other error is raised.
+    Output that does not fit on a full disk is either lost or written later. All other errors are raised.
     """
     try:
         yield
@@ -51,8 +51,8 @@ def turn_away(stream: TextIO) -> None:
 
 
 def keep_stdout() -> int:
-    """Reserve standard output, and return a descriptor for it. Any other output from now on, such as that of user code
-    and the programs it starts, goes to standard error."""
+    """Reserve standard output for the result, and return a descriptor for it. All other output from now on, such as
+    that of user code and the programs it starts, goes to standard error."""
     result_to[:] = [os.dup(sys.stdout.fileno())]
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     sys.stdout = sys.stderr
@@ -60,6 +60,6 @@ def keep_stdout() -> int:
 
 
 def say_json(value: Mapping[str, Any]) -> None:
-    """Write an object in one line to standard output, even if that is reserved. Raises OSError."""
+    """Write an object as one line to standard output, even if standard output is reserved. Raises OSError."""
     with Naming(), open(result_to.pop() if result_to else 1, "w", encoding="utf-8", closefd=False) as stream:
         stream.write(json.dumps(value) + "\n")

@@ -14,19 +14,17 @@ _WITH_UNIT, _WITH_UNITS = re.compile(_PART), re.compile(f"{_PART}( ?{_PART})*")
 
 
 class Quantity(Struct, frozen=True, eq=False):
-    """The quantity that a number in the settings stands for.
-
-    ``expected`` describes valid input in messages; ``units`` has the factor of each unit. A size is a whole number of
-    bytes, and its units are case-insensitive: MB and mb are the same.
-    """
+    """The quantity that a number in the settings stands for. ``expected`` describes valid input in messages; ``units``
+    contains the factor of each unit. A size is a whole number of bytes, and its units are case-insensitive: MB and mb
+    are the same."""
 
     expected: str
     units: Mapping[str, Decimal]
     is_size: bool = False
 
     def read(self, text: str) -> float:
-        """Return the number that a text stands for, an int if it is a size. Raises ValueError."""
-        if (_WITH_UNIT if self.is_size else _WITH_UNITS).fullmatch(text) is None:  # without a unit, or invalid
+        """Return the number that a string stands for; an int if the quantity is a size. Raises ValueError."""
+        if (_WITH_UNIT if self.is_size else _WITH_UNITS).fullmatch(text) is None:  # no unit, or invalid
             return int(text) if self.is_size else float(text)
         value = Decimal(0)
         for number, name in _WITH_UNIT.findall(text):
@@ -38,7 +36,7 @@ class Quantity(Struct, frozen=True, eq=False):
 
 
 def _times(unit: str) -> dict[str, Decimal]:
-    """Return the units of time, as multiples of one of them."""
+    """Return the units of time with their factors, so that the given unit has the factor 1."""
     return {name: Decimal(seconds) / Decimal(_TIMES[unit]) for name, seconds in _TIMES.items()}
 
 

@@ -56,7 +56,7 @@ _MAGIC = "crawler-settings"
 _VERSION = 1
 IDENTITY, SETTINGS, PRESENT = "identity", "settings", "present"
 PRESENT_INTERVAL = 2.0  # seconds between two updates of ``present``
-MOST_APART = 60.0  # seconds of clock difference between two machines: host state is stored in wall-clock time
+MOST_APART = 60.0  # maximum seconds by which two machines' clocks may differ: host state is stored in wall-clock time
 _MOST_VALUE = 60 * 1024  # bytes; a carrier accepts up to 64 KB
 _CLAIM = 5.0  # seconds for which a process that died while starting a crawl blocks others
 _PAUSE = 0.1
@@ -86,8 +86,8 @@ async def known_crawl(carrier: Carrier, where: str) -> CrawlFile | None:
 
 
 async def agree(carrier: Carrier, crawl: CrawlFile, where: str) -> CrawlFile:
-    """Store the crawl on the carrier unless it already has one of this name, and return the stored crawl. If several
-    processes start the crawl at once, one wins. Raises CarrierError, CarrierRefusedError."""
+    """Store the crawl on the carrier unless the carrier already has a crawl of this name, and return the stored crawl.
+    If several processes start the crawl at once, one wins. Raises CarrierError, CarrierRefusedError."""
     while True:
         known = await known_crawl(carrier, where)
         if known is not None:
@@ -199,7 +199,7 @@ async def keep_present(
     carrier: Carrier, crawl: CrawlFile, settings: Callable[[], Settings] | Tables, clock: Callable[[], float]
 ) -> None:
     """Publish the crawl until cancelled. Workers that join get the current ``settings``. If ``settings`` are tables,
-    this worker received them from the carrier, and restores them only if the carrier has lost them."""
+    this worker received them from the carrier; it then publishes them only if the carrier has lost them."""
     values = {IDENTITY: encode_crawl(crawl)}
     while True:
         present = Present(__version__, clock(), entropy.random_bytes(8).hex())
@@ -263,8 +263,8 @@ async def passed_on(carrier: Carrier, where: str, kept: Tables | None = None) ->
 
 
 def usable(tables: Tables, *, needed: bool) -> Tables:
-    """Return the usable tables among those that were passed on. ``needed``: the worker has no configuration of its own,
-    so no table may be missing. Raises CarrierRefusedError."""
+    """Return the usable tables among those that were passed on. With ``needed``, the worker has no configuration of its
+    own, so no table may be missing. Raises CarrierRefusedError."""
     if _KEPT_BACK in tables and needed:
         raise CarrierRefusedError(
             "the crawl's settings are too long to be passed on, or hold headers or logins: give the worker the "
@@ -274,7 +274,7 @@ def usable(tables: Tables, *, needed: bool) -> Tables:
 
 
 def keep_settings(disk: Disk, directory: Path, tables: Tables) -> None:
-    """Write the settings, unless the file already holds the same. Raises JobError, OSError."""
+    """Write the settings, unless the file already contains exactly these settings. Raises JobError, OSError."""
     if kept_settings(directory) != tables:
         replace_file(disk, directory / SETTINGS_FILE, encode_envelope(_MAGIC, _VERSION, {"settings": tables}))
 

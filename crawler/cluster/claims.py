@@ -1,4 +1,4 @@
-"""The claims of one process. A partition has one owner at a time, for as long as its claim holds.
+"""The claims of one process. A partition has one owner at a time: the process that holds its claim.
 
     claimed       held for 10 seconds; renewed every 3
     half over     5 seconds after the start of the last renewal, no new request may start. This is measured by
@@ -10,7 +10,8 @@
                   run continues under the new epoch
     lost          another process holds it: the run ends at once
 
-While the carrier is unreachable, no request starts, but no partition is lost: others cannot claim it there either.
+While the carrier is unreachable, no request starts, but no partition is lost: other processes cannot reach the carrier
+to claim it either.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ ASKED = 5.0  # seconds after the start of a renewal during which requests may st
 
 
 class Claim(Struct):
-    """A claim on a name in one ``epoch``; ``at`` is the start of its last renewal."""
+    """A claim on a name in one ``epoch``; ``at`` is the time at which its last renewal started."""
 
     epoch: int
     at: float
@@ -67,8 +68,8 @@ class Ownership:
         return None if epoch is None else self._got(name, Claim(epoch, began)).epoch
 
     def _got(self, name: str, claim: Claim) -> Claim:
-        """Record the claim and return the current one. Of two concurrent claims of this process, the carrier knows the
-        one with the greater epoch."""
+        """Record the claim and return the current one. If two claims of this process were concurrent, the carrier knows
+        only the one with the greater epoch, so that one is current."""
         held = self._claims.get(name)
         if held is None or held.epoch < claim.epoch:
             held = self._claims[name] = claim
@@ -111,7 +112,7 @@ class Ownership:
         try:
             renewed = await self._reach.call(self._reach.carrier.renew(name, self.holder, claim.epoch, HELD))
             if self._claims.get(name) is not claim:
-                return True  # given up meanwhile
+                return True  # the claim was given up meanwhile
             if renewed:
                 claim.at = began
                 return True
@@ -125,7 +126,7 @@ class Ownership:
         began = self.boottime()
         epoch = await self._reach.call(self._reach.carrier.claim(name, self.holder, claim.epoch, HELD))
         held = self._claims.get(name)
-        if held is None:  # given up meanwhile
+        if held is None:  # the claim was given up meanwhile
             if epoch is not None:
                 await self._reach.call(self._reach.carrier.renew(name, self.holder, epoch, 0.0))
             return

@@ -25,7 +25,7 @@ from crawler.job.directory import JobError, holds_job
 from crawler.job.identity import check_partition, check_shape, shaping_of
 from crawler.job.partition.placement import suffixes
 
-_PARTITIONS_OF_WORKER = 2  # so that a crawl can grow to twice the workers before it must be split
+_PARTITIONS_OF_WORKER = 2  # so that the number of workers can double before the crawl must be split
 _USUAL_NAME = "crawl"
 
 
@@ -138,7 +138,7 @@ def groups_text(groups: SiteGroups) -> str:
 
 
 def new_crawl(settings: Settings) -> CrawlFile:
-    """Create a crawl that starts now, with a secret of its own."""
+    """Return a crawl that starts now, with a new secret."""
     return CrawlFile(
         name=settings.partitions.crawl or _USUAL_NAME,
         id=new_id(),
@@ -152,7 +152,8 @@ def new_crawl(settings: Settings) -> CrawlFile:
 
 
 def crawl_asked(known: CrawlFile, settings: Settings) -> CrawlFile:
-    """Return the known crawl for a new directory, with the values that the settings specify."""
+    """Return the crawl that is already known, adapted to a new directory and to the values that the settings
+    specify."""
     asked = settings.partitions.count or known.partitions
     return replace(
         known,

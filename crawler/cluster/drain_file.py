@@ -1,7 +1,7 @@
 """``DIR/drain`` asks the workers of a directory to leave.
 
-The file holds the pid of the requesting process, which waits. The request ends with that process, so a leftover file
-does not affect workers that start later.
+The file holds the pid of the requesting process, which waits for the workers. The request is valid only while that
+process exists, so a leftover file does not affect workers that start later.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 crawl, the holder of the claim ``crawl``, coordinates the rounds (``crawler.job.partition.end_rounds`` explains why this
 is correct).
 
-While this process has work left, it reads no announcements, because the crawl cannot be over.
+While this process has work left, it reads no announcements, because the crawl cannot be over yet.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class EndWatch:
         self._rounds: EndRounds | None = None  # set while this process coordinates
         self._answers: dict[int, tuple[Status, float]] = {}  # by partition: the last status, and when it was put
         self._telling = asyncio.Lock()
-        self._words = 0  # statuses put so far
+        self._words = 0  # number of statuses put so far
         self._before: Announcement | None = None  # the last announcement that was read
         self._has_looked = False
         self._is_known = False  # True once the crawl is known to be over
@@ -102,7 +102,7 @@ class EndWatch:
         return any(told.ends(number, each.epoch) for number, each in ours.items())
 
     async def _look_at_streams(self) -> None:
-        """Mark each stream as read if it was trimmed to its end before this process read it: no entry is left to
+        """Mark each stream as read that was trimmed to its end before this process had read it: no entry is left to
         read."""
         carrier, call = self._reach.carrier, self._reach.call
         ours = {name_of(number): each for number, each in self._ours().items()}
@@ -116,12 +116,13 @@ class EndWatch:
         now, loop = asyncio.get_running_loop().time(), asyncio.get_running_loop()
         for number, ours in list(self._ours().items()):
             if self._ours().get(number) is not ours:
-                continue  # closed while the previous status was being put
+                continue  # the partition was closed while the previous status was being put
             name = name_of(number)
             at_rest, is_sent = ours.is_at_rest, ours.is_sent
             status = Status(told.round, ours.epoch, ours.version, at_rest, is_sent, ours.read_to, ours.is_spent)
             before, at = self._answers.get(number, (None, 0.0))
-            # Only an owner may answer: a process that was stopped for long may have lost the partition to a busy one.
+            # Only the owner may answer: if this process was stopped for long, another one may own the partition and be
+            # busy.
             if (status == before and now - at < _TOLD_AGAIN) or not self._ownership.may_request(name):
                 continue
             self._answers[number] = (status, -math.inf)
@@ -129,8 +130,8 @@ class EndWatch:
             self._answers[number] = (status, loop.time())
 
     async def _tell(self, number: int, status: Status) -> None:
-        """Put the status. The carrier keeps the latest status of an epoch, even if earlier ones arrive after it. Raises
-        CarrierError."""
+        """Put the status on the carrier, which keeps the latest status of an epoch even if earlier ones arrive after
+        it. Raises CarrierError."""
         async with self._telling:
             self._words += 1
             order = status.epoch, self._words
@@ -145,7 +146,7 @@ class EndWatch:
             if await self._ownership.claim(CRAWL, 0) is None:
                 return False
             if await self._told() != told:
-                return True  # the previous holder has announced something since, perhaps the end
+                return True  # the previous coordinator has announced something since then, perhaps the end
         statuses = await self._statuses()
         if self._rounds is None and told is not None and told.holds(statuses):
             return False  # leave the announcement for processes that have not read it yet

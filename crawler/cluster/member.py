@@ -153,8 +153,8 @@ class Member:
             run.change(self._crawl.settings_of_partition(settings))
 
     def stop(self, reason: Stop = Stop.INTERRUPTED) -> None:
-        """Hand over all partitions in order, then end. The first reason counts, but an interruption overrides a
-        limit."""
+        """Hand over all partitions in order, then end. Only the first ``reason`` is kept, but an interruption overrides
+        a limit."""
         if self._reason is None or (reason is Stop.INTERRUPTED and self._reason is not Stop.FINISHED):
             self._reason = reason
         self._context.wanted.clear()
@@ -219,7 +219,7 @@ class Member:
             pause = FIRST
             limit = self._settings.crawl.max_time
             if limit is not None and self._options.clock() >= self._began + limit and not self._context.open:
-                self.stop(Stop.MAX_TIME)  # no run is open that could end at the limit
+                self.stop(Stop.MAX_TIME)  # no run is open that would reach the limit and stop the member
                 return
             try:
                 alive = await self._context.seats.look()
@@ -250,7 +250,7 @@ class Member:
                     await self._stopped.wait()
 
     def _look_around(self, alive: Mapping[str, Seated]) -> None:
-        """Leave if a drain was requested. Step aside if only this process cannot fetch."""
+        """Leave if a drain was requested. Step aside if this process cannot fetch while others can."""
         if is_asked(self._crawl.directory):
             self.stop()
         line = self._aside.look(self._context.worker.unanswered, alive)
@@ -326,15 +326,15 @@ class Member:
                 partition.claim_changed.set()
 
     def _wake(self) -> None:
-        """Wake the runs, because requests may start again. A partition restored from an old directory may also need a
-        greater epoch."""
+        """Wake the runs, because requests may start again, or because a partition restored from an old directory needs
+        a greater epoch."""
         for partition in self._context.open.values():
             partition.run.wake()
             if partition.outbox.outrun >= partition.epoch > 0:
                 partition.claim_changed.set()
 
     def _settings_now(self) -> Settings:
-        """Return the settings for a run that starts now; the time limit is that of the process."""
+        """Return the settings for a run that starts now; its time limit is what is left of the process's limit."""
         return settings_later(self._crawl.settings_of_partition(self._settings), self._options.clock() - self._began)
 
 

@@ -30,7 +30,7 @@ LEAST_CAPACITY = 4_096  # keys in the first slice of a partition's filter
 
 
 class Crawl(Struct, frozen=True):
-    """A crawl with that many ``partitions``, some of them in ``directory``, whose unique id is ``directory_id``.
+    """A crawl with this number of ``partitions``, some of them in ``directory``, whose unique id is ``directory_id``.
     ``secret`` decides which partition a URL belongs to. ``by_host``, ``groups``: see ``Placement``."""
 
     directory: Path
@@ -75,7 +75,7 @@ async def no_seeds() -> AsyncIterator[list[str]]:
 
 
 def _nothing(number: int, run: Run) -> None:
-    """Ignore the call."""
+    """Do nothing, whatever the arguments."""
 
 
 class MemberOptions(Struct, kw_only=True):
@@ -86,9 +86,9 @@ class MemberOptions(Struct, kw_only=True):
     the number of members to wait for before partitions are shared out. ``own_rate``: the maximum requests a second of
     this process, however large its share of the crawl's rate. ``opened`` and ``closing`` are called with each partition
     and its run, before the run starts and when it is over but its job is still open. ``notice`` prints lines for the
-    user. ``boottime`` keeps counting while the process is stopped. ``beside`` opens and closes jobs outside the event
-    loop. ``place`` identifies the location of a directory, and differs for a copy of it. ``stored``: this process's
-    partitions in the crawl's store; None: the crawl lives in its directory.
+    user. ``boottime`` is a clock that keeps counting while the process is stopped. ``beside`` opens and closes jobs
+    outside the event loop. ``place`` identifies the location of a directory, and differs for a copy of it. ``stored``:
+    this process's partitions in the crawl's store; None: the crawl lives in its directory.
     """
 
     fetcher: Fetches

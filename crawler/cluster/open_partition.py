@@ -20,8 +20,8 @@ _PAUSE = 0.2  # seconds between two checks for free disk space
 
 class OpenPartition:
     """A partition and its run. Stream entries up to ``read_to`` are admitted. Once it ``is_closing``, no new write to
-    its job starts; writers hold ``writing``. Nothing is sent while a new epoch ``is_rising``. ``claim_changed`` is set
-    when its claim changes epoch or is lost."""
+    its job starts; a writer holds the lock ``writing``. The partition sends nothing while ``is_rising``, when a new
+    epoch is being started. ``claim_changed`` is set when its claim changes epoch or is lost."""
 
     def __init__(
         self, number: int, run: Run, outbox: Outbox, inlet: Inlet, settled: Callable[[OpenPartition], bool]
@@ -37,7 +37,7 @@ class OpenPartition:
         self.is_rising = True
         self.writing = asyncio.Lock()
         self.claim_changed = asyncio.Event()
-        self.claim_changed.set()  # the first epoch has not started
+        self.claim_changed.set()  # set initially, because the first epoch has not started
         self._settled = partial(settled, self)
         self._since: dict[int, float] = {}  # by target with waiting rows: when the target last made progress
         self._read: deque[tuple[int, Position]] = deque()  # (transaction that makes it durable, position)
@@ -59,7 +59,8 @@ class OpenPartition:
 
     @property
     def durable(self) -> int:
-        """The number of these transactions that are durable, also in the crawl's store."""
+        """The number of transactions written since the partition was opened that are durable, also in the crawl's
+        store."""
         return self.job.promises.kept
 
     @property
@@ -83,7 +84,7 @@ class OpenPartition:
         """Wait until a transaction may start. Returns False if no more may start."""
         while self.job.blocked is not None and not self.is_closing:  # noqa: ASYNC110 - one of them
             await asyncio.sleep(_PAUSE)
-        # No transaction may follow one that failed midway; that failure ends the process elsewhere.
+        # No transaction may follow one that failed midway. The code that sees the failure ends the process.
         return not self.is_closing and self.job.writer.whole
 
     def acknowledged(self, acks: Sequence[Ack], now: float) -> None:
@@ -92,8 +93,8 @@ class OpenPartition:
             self._since.update({ack.target: now for ack in acks})
 
     def lag(self, now: float) -> tuple[int, float]:
-        """Return the number of rows waiting for other partitions, and the longest time in seconds for which a target
-        has made no progress."""
+        """Return the number of rows waiting to be sent to other partitions, and the longest time in seconds for which
+        any target has made no progress."""
         waiting = self.outbox.waiting()
         self._since = {target: self._since.get(target, now) for target in waiting}
         return sum(waiting.values()), max((now - since for since in self._since.values()), default=0.0)
@@ -107,7 +108,8 @@ class OpenPartition:
             self._read.append((self.version, position))
 
     def trimmable(self) -> Position | None:
-        """Return the position up to which all entries read are durable; None if it has not advanced."""
+        """Return the position up to which all entries read are durable; None if it has not advanced since the last
+        call."""
         position = None
         while self._read and self._read[0][0] <= self.durable:
             position = self._read.popleft()[1]

@@ -1,4 +1,4 @@
-"""Takes one partition through its life in this process, from claim to last generation."""
+"""Takes one partition through its life in this process, from its claim to its last generation."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ class PartitionLife:
         shared = self._shared
         directory = shared.crawl.partition(self._number)
         if lock_holder(directory) is not None:
-            return None  # the previous owner has not closed it yet
+            return None  # the previous owner has not closed the partition yet
         try:
             claimed = await shared.ownership.claim(self._name, 0)
             if claimed is None:
@@ -113,8 +113,8 @@ class PartitionLife:
             await shared.ownership.free(self._name)
 
     async def _own(self, directory: Path, claimed: int) -> int | None:
-        """Take ownership of the partition, claimed in the epoch ``claimed``, in its directory. Returns its epoch in the
-        crawl's store, 0 without a store; None if the partition cannot be opened now."""
+        """Become the owner of the partition, which this process has claimed in the epoch ``claimed``. Returns its epoch
+        in the crawl's store, 0 without a store; None if the partition cannot be opened now."""
         shared, number = self._shared, self._number
         begins = number != SEEDED or shared.options.has_seeds
         if shared.options.stored is None:
@@ -154,7 +154,7 @@ class PartitionLife:
             await self._leave(whole=False)
             return None
         if epoch > 1:
-            job.frontier.resume()  # the last owner may have sent requests, and died before it stored the step
+            job.frontier.resume()  # the last owner may have died after sending requests that it had not stored
         router, worker, options = job.partition, shared.worker, shared.options
         assert router is not None
         settings = shared.settings()
@@ -191,13 +191,13 @@ class PartitionLife:
             await self._until_over(partition, epoch)
         finally:
             partition.is_closing = True
-            async with partition.writing:  # wait for the current writer
+            async with partition.writing:  # waits until the current writer is done
                 await self._finish(partition)
         return run.life.reason
 
     def _is_settled(self, partition: OpenPartition) -> bool:
-        """Return True if this partition has no quota left to receive and no seeds left to read. Another process may
-        have ended before it read all seeds."""
+        """Return True if this partition has no quota left to receive and no seeds left to read. Seeds are left if an
+        earlier owner ended before it had read them all."""
         if not self._shared.services.quota.is_settled(partition):
             return False
         if self._number != SEEDED or self._shared.options.has_seeds or seeds_are_read(partition.job):
@@ -221,9 +221,9 @@ class PartitionLife:
             await asyncio.wait({over, following, asking})
 
     async def _ask_for_scope(self, partition: OpenPartition) -> None:
-        """Ask for the scope until it is known. Other partitions do not send the scope again unasked to a partition that
-        received it in an earlier run. The partition that reads the seeds learns the scope from the seeds or, if this
-        process has none, from one other partition at a time, because each answer contains the whole scope."""
+        """Ask for the scope until it is known. A partition that received the scope in an earlier run gets it again only
+        if it asks. The partition that reads the seeds learns the scope from the seeds or, if this process has none,
+        from one other partition at a time, because each answer contains the whole scope."""
         reads_seeds = self._number == SEEDED
         if reads_seeds and self._shared.options.has_seeds:
             return
@@ -277,8 +277,8 @@ class PartitionLife:
         await self._shared.sending.announce(partition)
 
     async def _finish(self, partition: OpenPartition) -> None:
-        """Write the last generation of a run that is over for any reason, and acknowledge the batches that this makes
-        durable. Raises OSError."""
+        """Write the last generation of a run that is over, for whatever reason, and acknowledge the batches that this
+        generation makes durable. Raises OSError."""
         shared, job, run = self._shared, partition.job, partition.run
         shared.tally.add(partition)
         if job.writer.whole:
@@ -289,7 +289,7 @@ class PartitionLife:
                 if run.life.state is State.ENDED:
                     await run.keeper.compress_rest()
             await self._leave(whole=run.life.state is State.ENDED)
-            with contextlib.suppress(CarrierError):  # reported; the sender sends again
+            with contextlib.suppress(CarrierError):  # already reported; the sender sends the batches again
                 await shared.sending.acknowledge(partition)
         shared.sending.forget(partition)
         if job.writer.failed is not None:

@@ -1,8 +1,8 @@
-"""Enforces the page limit of a whole crawl in one process. It keeps the allowance of each partition that is open here
-and, if partition 0 is open here, the coordinator (``crawler.job.partition.quota``).
+"""One process's part in enforcing the page limit of a whole crawl. It keeps the allowance of each partition that is
+open here and, if partition 0 is open here, the coordinator (``crawler.job.partition.quota``).
 
-A partition asks for more before its allowance is spent, and gives back pages for which it has no URLs: after a while,
-or at once if the coordinator has none left. Notes may be lost, so each is repeated until it is answered.
+A partition asks for more pages before its allowance is spent, and gives back pages for which it has no URLs: after a
+while, or at once if the coordinator has no pages left. Notes may be lost, so each is repeated until it is answered.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from crawler.job.partition.quota import CrawlQuota, Grant, PartitionQuota, Recal
 BANK = 0  # the partition whose owner coordinates
 LOOK = 0.1  # seconds between two checks of the partitions' needs
 AGAIN = 2.0  # seconds after which an unanswered note is repeated
-_LASTS = 3.0  # a partition requests pages for this many seconds at its pace, again when half are spent ...
-_LEAST, _MOST = 16, 2**16  # ... but at least, and at most, this many pages
+_LASTS = 3.0  # seconds for which requested pages last at a partition's pace; it requests more when half are spent ...
+_LEAST, _MOST = 16, 2**16  # ... minimum and maximum number of pages requested
 _IDLE = 1.0  # seconds without a URL after which a partition gives back its remaining pages
 
 Tell = Callable[[OpenPartition, int, bytes], Awaitable[None]]
@@ -56,7 +56,7 @@ class _Account:
             self.partition.run.wake()
 
     def look(self, now: float) -> Wish | None:
-        """Return the wish to send to the coordinator now, if any."""
+        """Return the wish to send to the coordinator now; None if there is none."""
         counters, under_way = self.partition.job.counters, len(self.partition.run.visitor.under_way)
         if now >= self._paced[0] + 1.0:
             self._pace = max((counters.pages_fetched - self._paced[1]) / (now - self._paced[0]), self._pace / 2)
@@ -95,7 +95,7 @@ class _Account:
 
 
 class _Till:
-    """The coordinator, and the partition with which it moves between processes."""
+    """The coordinator, and the partition whose owner runs it."""
 
     def __init__(self, partition: OpenPartition, limit: int, partitions: int) -> None:
         self.partition = partition
@@ -111,11 +111,11 @@ class _Till:
         return not self.new and not self.bank.unheard and not self.bank.granting
 
     def look(self, now: float) -> Iterator[tuple[int, Grant | Recall]]:
-        """Yield the notes to send now, and to which partition."""
+        """Yield each note to send now, with the number of its target partition."""
         bank, new, self.new = self.bank, self.new, {}
         answers = {number: bank.hear(number, new.get(number)) for number in sorted({*new, *bank.granting})}
         is_empty = not bank.unheard and not bank.left
-        if is_empty and not self._was_empty:  # all partitions are to give back the pages they do not need
+        if is_empty and not self._was_empty:  # ask all partitions to give back the pages they do not need
             answers = {number: bank.hear(number) for number in range(self._partitions)} | answers
         self._was_empty = is_empty
         yield from answers.items()
@@ -146,7 +146,8 @@ class QuotaCoordinator:
         self._till: _Till | None = None
 
     def allowance(self, number: int) -> int | None:
-        """Return how many pages the partition may have fetched in total; None: there is no limit."""
+        """Return how many pages the partition may fetch in total, including those already fetched; None if there is no
+        limit."""
         if self._limit is None:
             return None
         account = self._accounts.get(number)
@@ -171,7 +172,7 @@ class QuotaCoordinator:
             account.hear(said)
 
     async def keep(self) -> None:
-        """Request, grant and give back until cancelled."""
+        """Request, grant and give back pages until cancelled."""
         backoff = Backoff()
         while self._limit is not None:
             await asyncio.sleep(LOOK)

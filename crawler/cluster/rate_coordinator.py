@@ -1,9 +1,9 @@
-"""Shares the request rate of a whole crawl: each process publishes the rate it wants, and keeps to the share it is
-lent. One process of the crawl, the holder of the claim ``crawl``, is the lender
+"""Shares the request rate of a whole crawl: each process publishes the rate it wants, and keeps to the share that the
+lender grants it. One process of the crawl, the holder of the claim ``crawl``, is the lender
 (``crawler.job.partition.rate_shares``).
 
 A process publishes its wish as a value of its seat; the lender publishes the shares as a value of the crawl. If a value
-cannot be written or read, shares are not renewed: they run out, and no request starts.
+cannot be written or read, shares are not renewed: they run out, and then no request starts.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class RateCoordinator:
         self._rate.share(self._lent)
 
     async def keep(self) -> None:
-        """Borrow and lend until cancelled."""
+        """Borrow a share of the rate, and lend shares if this process is the lender, until cancelled."""
         backoff = Backoff()
         while True:
             try:
@@ -115,12 +115,12 @@ class RateCoordinator:
         self._lender = None
         if not is_silent:
             return False
-        self._word.at = now  # do not retry at every update
+        self._word.at = now  # do not try to become the lender at every update
         return await self._ownership.claim(CRAWL, self._latest) is not None
 
     def _answered(self, wishes: list[Wish], before: Shares | None, a_second: float) -> Shares | None:
         """Return the shares to lend now; None if another process has lent under a greater epoch, so that this process
-        needs a still greater one."""
+        first needs a new, greater epoch."""
         epoch, now = self._ownership.epoch(CRAWL), self._boottime()
         known = [self._latest, self._borrowing.epoch, *(wish.epoch for wish in wishes)]
         self._latest = max(known if before is None else [*known, before.epoch])

@@ -1,6 +1,6 @@
-"""Calls to the carrier. Outages are expected: one line is logged when an outage starts, and one when it ends. A full
-carrier is a separate case: claims and requests continue. One line is logged when the carrier becomes full, and another
-once it has accepted everything for a while.
+"""Makes the calls to the carrier. Outages are expected: one line is logged when an outage starts, and one when it ends.
+A full carrier is a separate case, in which claims and requests continue. One line is logged when the carrier becomes
+full, and another once it has accepted everything for a while.
 
 A call that is not answered in time counts as failed. The caller retries it, and every verb may safely be called again.
 """
@@ -23,19 +23,19 @@ T = TypeVar("T")
 
 PATIENCE = 4.0  # seconds to wait for an answer; claims last longer
 ROOM = 10.0  # seconds without a refusal after which the carrier counts as having room
-SAID = 0.5  # seconds of failures before they are logged: after a process was stopped, its calls have timed out
+SAID = 0.5  # failures are logged after this many seconds: calls also fail if this process itself was stopped
 BACKOFF = (0.1, 5.0)  # minimum and maximum seconds before a failed call is retried
 
 
 class Span(Struct):
-    """The first and last time of a refusal, and whether it was logged."""
+    """The times of the first and the last refusal in a row, and whether they were logged."""
 
     first: float
     last: float
     has_said: bool = False
 
     def lasted(self) -> str:
-        """Return the duration as text."""
+        """Return the time from the first refusal to the last one as text."""
         return duration(self.last - self.first)
 
 
@@ -56,7 +56,7 @@ class Reach:
             async with asyncio.timeout(patience):
                 result = await answer
         except TimeoutError:
-            error = CarrierError(f"no answer in {patience:g} s")
+            error = CarrierError(f"no answer within {patience:g} s")
             self._fail(error)
             raise error from None
         except CarrierFullError as error:
@@ -102,8 +102,8 @@ class Reach:
 
 
 async def together(calls: Iterable[Awaitable[T]]) -> list[T]:
-    """Return the results of concurrent calls, which a carrier can answer together. Raises the first error once all
-    calls have ended."""
+    """Make the calls concurrently, so that a carrier can answer them together, and return their results. Raises the
+    first error once all calls have ended."""
     answers = await asyncio.gather(*calls, return_exceptions=True)
     for each in answers:
         if isinstance(each, BaseException):
@@ -118,7 +118,7 @@ class Backoff:
         self._next = BACKOFF[0]
 
     def reset(self) -> None:
-        """Start again with the shortest pause, after a successful call."""
+        """Reset to the shortest pause, after a successful call."""
         self._next = BACKOFF[0]
 
     async def rest(self) -> None:

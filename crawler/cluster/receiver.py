@@ -1,8 +1,8 @@
 """Reads the streams of the partitions that are open here, and admits the links that others send.
 
-Small batches that were read together form one transaction. Each transaction is a unit of bulk work, so that visits keep
+Small batches that were read together form one transaction. Each transaction is a unit of bulk work, so that visits get
 most of the event loop's time however many batches arrive. An entry is trimmed once its contents are durable; until then
-its sender keeps it too.
+its sender also keeps them.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Receiving:
         clock: Callable[[], float],
         heard: Callable[[OpenPartition, Note], None],
     ) -> None:
-        """``heard`` is called with each note."""
+        """``heard`` is called with each note that a partition receives."""
         self._heard = heard
         self._reach = reach
         self._codec = codec
@@ -86,8 +86,8 @@ class Receiving:
             await asyncio.sleep(GATHER)
 
     async def take(self, partition: OpenPartition, contents: Sequence[Content | None]) -> bool:
-        """Process what others sent to a partition, with the batches in order. Returns False if the partition may no
-        longer be written to."""
+        """Process what others have sent to a partition, with the batches in order. Returns False if nothing may be
+        written to the partition any more."""
         async with partition.writing:
             for note in contents:
                 if isinstance(note, Note):

@@ -1,6 +1,6 @@
-"""Follows a robots.txt redirect to a host in another partition. That host's partition fetches the target when it is the
-host's turn, respecting its gap, and sends back the answer. Otherwise two processes would send requests to one host at
-once.
+"""Follows a robots.txt redirect to a host in another partition. The owner of that partition fetches the target when it
+is the host's turn, respecting the host's gap, and sends back the result. If this process fetched it, two processes
+could send requests to one host at once.
 
 Notes may be lost, so the question is repeated until it is answered, or until the redirecting host is due to be tried
 again. While the owner works on a question, it ignores repetitions of it.
@@ -32,7 +32,7 @@ Tell = Callable[[OpenPartition, int, bytes], Awaitable[None]]
 
 
 class RobotsCoordinator:
-    """Questions that the partitions of one process ask, and questions that other partitions ask them."""
+    """The questions that the partitions of one process ask, and those that other partitions ask them."""
 
     def __init__(self, placement: Placement, opened: Mapping[int, OpenPartition], tell: Tell) -> None:
         self._placement = placement
@@ -89,7 +89,7 @@ class RobotsCoordinator:
     async def _answer(self, partition: OpenPartition, sender: int, question: RobotsQuestion) -> None:
         try:
             found = await partition.run.robots_for_another(question.address)
-        except FencedOffError:  # another process may own the partition now; it will be asked instead
+        except FencedOffError:  # another process may own the partition now; the question will be repeated to that one
             return
         answer = _told(question.number, found)
         with contextlib.suppress(CarrierError):

@@ -1,16 +1,16 @@
-"""Which processes work on the crawl, and which partitions each owns.
+"""Determines which processes work on the crawl, and which partitions each of them owns.
 
 Each process takes a seat: a claim on one of the names ``w0``, ``w1``, ..., of which there are a few more than
 partitions. There it keeps a value that changes every second. A process counts as alive while its value changes, as
-timed by the observer's clock, so no clocks are compared. A missing value may have been lost by the carrier, and counts
-as unchanged.
+timed by the observer's clock, so no clocks are compared. The carrier may have lost a missing value, so that value
+counts as unchanged.
 
 All live processes divide the partitions evenly. Processes with the same view compute the same result; where views
 differ, the claim on the partition decides. A process that is about to leave, or is cut off from the web, gets no
 partition while others are available.
 
 Partition 0 reads the seeds, so a process that has the seeds is preferred as its owner. A process without seeds never
-starts it, and continues it only while no process with seeds is alive.
+starts partition 0, and continues it only while no process with seeds is alive.
 """
 
 from __future__ import annotations
@@ -83,8 +83,8 @@ class Seats:
 
     @property
     def has_twin(self) -> bool:
-        """True if this process's directory is a copy of another process's, or vice versa, and that process has worked
-        for longer."""
+        """True if another process uses a copy of this process's directory, or the original of it, and has worked for
+        longer."""
         me = self._me
         return any(each.name in self._twins and each.beats >= me.beats for each, _ in self._known.values())
 
@@ -102,13 +102,13 @@ class Seats:
         return alive if self.mine is None else {**alive, name: self._me}
 
     async def keep(self) -> None:
-        """Update this process's value until cancelled, even while it does not call ``look`` for long: opening a large
+        """Update this process's value until cancelled, even if nothing calls ``look`` for a long time: opening a large
         partition may take minutes."""
         while True:
             await asyncio.sleep(BEATEN)
             seat = self.mine
             if seat is not None and self._boottime() >= self._said_at + BEATEN and self._ownership.epoch(seat):
-                with contextlib.suppress(CarrierError):  # the next ``look`` handles it
+                with contextlib.suppress(CarrierError):  # the next ``look`` handles the failure
                     await self._beat(seat)
 
     async def _beat(self, seat: str) -> None:
@@ -134,7 +134,7 @@ class Seats:
         """Give up the seat."""
         if self.mine is None:
             return
-        with contextlib.suppress(CarrierError):  # others notice when the claim expires
+        with contextlib.suppress(CarrierError):  # other processes can take the seat when the claim expires
             await self._reach.call(self._reach.carrier.put(self.mine, {MEMBER: b""}))
         await self._ownership.free(self.mine)
 

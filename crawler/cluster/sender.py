@@ -2,10 +2,10 @@
 durable.
 
 Rows wait in the store, and memory holds only numbers, so an outage of the carrier costs time and disk. Nothing here is
-authoritative: an appended batch counts as in flight until its target acknowledges that it is durable there.
+authoritative: an appended batch counts as in flight until its target acknowledges that the batch is durable there.
 
-Batches that are not acknowledged in time are sent again, unless nothing was removed from the stream since they were
-last sent: then the stream has no reader, and would only grow.
+Batches that are not acknowledged in time are sent again, unless nothing has been removed from the stream since they
+were last sent: such a stream has no reader, and would only grow.
 
 Messages between partitions of one process do not leave it: they are delivered together at the end of a round.
 
@@ -84,8 +84,8 @@ class Sending:
                 backoff.reset()
 
     async def announce(self, partition: OpenPartition) -> None:
-        """Announce the partition's epoch to all streams, so that they refuse entries from earlier owners. Raises
-        CarrierError, StaleEpochError."""
+        """Announce the partition's epoch to all streams, so that they refuse entries from earlier owners of the
+        partition. Raises CarrierError, StaleEpochError."""
         append, name, epoch = self._reach.carrier.append, partition.name, partition.epoch
 
         async def to(target: int) -> None:
@@ -98,7 +98,7 @@ class Sending:
         await self._send([_Way(partition, target, [Note(partition.number, target, partition.epoch, 0, message)])])
 
     def forget(self, partition: OpenPartition) -> None:
-        """Drop the state of a partition that was closed."""
+        """Drop the state of a partition that has been closed."""
         self._owed.pop(partition.number, None)
         self._heads = {way: head for way, head in self._heads.items() if way[0] != partition.number}
 
@@ -122,7 +122,7 @@ class Sending:
         return self._ways(partition, link_batches)
 
     async def _taken(self, partition: OpenPartition, link_batches: Sequence[LinkBatch]) -> list[LinkBatch]:
-        """Return the batches, of those to be resent, whose targets are reading their streams. Raises CarrierError."""
+        """Return those of the batches to be resent whose targets are reading their streams. Raises CarrierError."""
         targets = {link_batch.target for link_batch in link_batches}
         for target in sorted(each for each in targets if not self._is_here(each)):
             name, way = name_of(target), (partition.number, target)
@@ -183,7 +183,8 @@ class Sending:
         return partition is not None and not partition.is_closing
 
     async def _hand_over(self) -> None:
-        """Deliver messages to partitions that are open here. If one closes meanwhile, their senders send them again."""
+        """Deliver messages to partitions that are open here. If a target closes meanwhile, the sending partitions send
+        its messages again."""
         here, self._here = self._here, {}
         for target, what in here.items():
             if self._is_here(target):

@@ -1,7 +1,7 @@
 """A process that gets no answer from any host for a while steps aside if other processes can fetch, because its own
 connection may be down. When a host answers again, the process rejoins.
 
-If that host is reachable but does not answer requests, the process steps aside again, for longer each time.
+If that host can be reached but answers no requests, the process steps aside again, for longer each time.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from crawler.cluster.seats import Seated
 
 UNANSWERED = 30.0  # seconds without an answer from any host before a process steps aside
-REST_FIRST, REST_MOST = 60.0, 3_600.0  # seconds to stay aside after a failed return; doubles each time
+REST_FIRST, REST_MOST = 60.0, 3_600.0  # seconds to stay aside after rejoining has failed; doubles each time
 
 
 class StepAside:

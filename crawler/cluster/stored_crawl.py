@@ -1,5 +1,5 @@
 """Starts or joins a partitioned crawl whose store of record is a bucket. The bucket holds everything that all workers
-must agree on; the carrier of links between them may lose it."""
+must agree on; the carrier, which passes links between the workers, may lose its data."""
 
 from __future__ import annotations
 
@@ -64,8 +64,8 @@ def join_store(
 
 
 def _check_quiet(objects: Objects, crawl: CrawlObject, partitions: int) -> None:
-    """Raise BucketError if a worker is running: it uses another carrier, so both sides would repeatedly take each
-    other's partitions. Takes some seconds if a worker may be running."""
+    """Raise BucketError if a worker that uses another carrier is running: it and this process would repeatedly take
+    partitions from each other. Takes some seconds if a worker may be running."""
     logs = dict[str, tuple[str, int]]()
     for number in range(partitions):
         now = standing(objects, number)

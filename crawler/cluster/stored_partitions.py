@@ -46,7 +46,7 @@ class StoredPartitions:
         self._check = check
         self._is_away = False
         self._refused: dict[int, tuple[float, float]] = {}  # by partition: when to try again, and the current pause
-        self._loose = set[int]()  # owned, perhaps, but not written; other processes wait for their release
+        self._loose = set[int]()  # perhaps owned here, but not open; other processes wait until they are released
 
     @property
     def worker(self) -> str:
@@ -55,8 +55,8 @@ class StoredPartitions:
 
     async def take(self, number: int, directory: Path, *, begins: bool, lives: Callable[[str], bool]) -> int | None:
         """Become the owner of the partition, and restore it into the directory. Returns its epoch in the store; None if
-        it cannot be taken now. ``begins``, ``lives``: see ``Newcomer``. Raises JobError, OSError, and the errors of
-        ``check``."""
+        this process cannot become the owner now. ``begins``, ``lives``: see ``Newcomer``. Raises JobError, OSError, and
+        the errors of ``check``."""
         keeping, (again_at, pause) = self.keeping, self._refused.get(number, (0.0, _AGAIN))
         if self._clock() < again_at:
             return None
@@ -68,7 +68,7 @@ class StoredPartitions:
             return None
         except (BucketDown, BucketError) as error:
             self._say_away(error)
-            if isinstance(error, BucketError):  # each try may leave another owner object
+            if isinstance(error, BucketError):  # each try may leave one more owner object in the store
                 self._refused[number] = self._clock() + pause, min(2 * pause, _AGAIN_MOST)
             return None
         self._is_away = False
@@ -94,7 +94,7 @@ class StoredPartitions:
             known = () if here is None else here.workers
             return now.owner is not None and not now.is_released and now.owner.worker not in known
 
-        with contextlib.suppress(BucketDown, BucketError):  # if so, the partition cannot be taken either
+        with contextlib.suppress(BucketDown, BucketError):  # if this fails, the partition cannot be taken either
             if await self._beside(is_elsewhere):
                 await asyncio.sleep(HELD)
 
@@ -115,13 +115,13 @@ class StoredPartitions:
         return True
 
     async def owns(self, number: int, epoch: int) -> bool:
-        """Return True if no process has become the owner since ``epoch``. Raises BucketDown, BucketError."""
+        """Return True if the owner with the epoch ``epoch`` has not been replaced. Raises BucketDown, BucketError."""
         now = await self._beside(partial(standing, self.keeping.objects, number))
         return bool(now.epoch == epoch)
 
     async def leave(self, number: int, *, whole: bool) -> bool:
-        """Release the partition; see ``Keeping``. If that fails now, it is released later, unless this process takes it
-        again."""
+        """Release the partition; see ``Keeping``. If that fails, the partition is released later, unless this process
+        has become its owner again by then."""
         self._loose.add(number)
         return await self.keeping.leave(number, whole=whole)
 
@@ -154,6 +154,6 @@ class StoredPartitions:
 
 
 def first_epoch(epoch: int) -> int:
-    """Return a lower bound for the epochs under which an owner sends whose epoch in the store is ``epoch``. Earlier
-    owners have used only lower epochs, even if the carrier has lost its state."""
+    """Return the lower bound of the epochs under which an owner sends if its epoch in the store is ``epoch``. Earlier
+    owners have used only epochs below that bound, even if the carrier has lost its state."""
     return epoch << _BITS

@@ -1,7 +1,7 @@
 """Counts a member's own work, and pools the statistics of its partitions as if they were one crawl.
 
 A partition's counts are those of its job, regardless of which process fetched its pages. A partition that moves to
-another process is counted there, so the sum over all members is that of the crawl.
+another process is counted only there, so the sum over all members is the count of the whole crawl.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _DONE = ("pages_fetched", "pages_failed", "pages_redirected", "urls_excluded", "
 
 
 class Tally:
-    """The counts of a member's partitions. For a partition that was opened several times, the last run counts."""
+    """The counts of a member's partitions. If a partition was opened several times, only its last run is used."""
 
     def __init__(self, partitions: int) -> None:
         """``partitions``: the number of partitions of the crawl."""

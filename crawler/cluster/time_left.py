@@ -2,7 +2,7 @@
 later.
 
 Each process that knows of a limit repeatedly publishes the seconds left, and adopts any shorter time that another
-publishes. No clocks are compared: another process may stop too late by as long as a value takes to reach it.
+publishes. No clocks are compared, so a process may stop too late, by the time that a value takes to reach it.
 """
 
 from __future__ import annotations
@@ -39,11 +39,12 @@ class TimeLeft:
         self._carrier = carrier
         self._boottime = boottime
         self._ends = None if limit is None else boottime() + limit
-        self._beats = set[str]()  # the last value read and our own: neither is new
+        self._beats = set[str]()  # ``beat`` of the last value read, and of our own: neither value is new
         self._has_looked = False
 
     async def keep(self, over: Callable[[], None]) -> None:
-        """Publish and read the time left, and call ``over`` once when it is up. Runs until then or until cancelled."""
+        """Publish and read the time left until the time is up or the task is cancelled. Calls ``over`` once when the
+        time is up."""
         telling = asyncio.create_task(self._keep_telling())
         try:
             while (left := self._left()) > 0:  # noqa: ASYNC110 - waits for time, not for an event

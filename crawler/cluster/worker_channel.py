@@ -19,7 +19,7 @@ from msgspec import Struct
 
 from crawler.engine.lifecycle import Stop
 
-MOST_BYTES = 64 * 2**20  # maximum size of a message: settings may hold many patterns
+MOST_BYTES = 64 * 2**20  # maximum bytes of a message: settings may hold many patterns
 
 
 class Instructions(Struct, frozen=True, tag="instructions"):
@@ -64,8 +64,8 @@ class Ended(Struct, frozen=True, tag="ended"):
 
 
 class Failed(Struct, frozen=True, tag="failed"):
-    """The worker ends with an error, described in one line. ``final``: a replacement would fail too, because of the
-    user's input. ``damaged``: any worker would fail until the crawl is repaired."""
+    """The worker ends with an error, described in one line. With ``final``, a replacement would also fail, because of
+    the user's input. With ``damaged``, any worker would fail until the crawl is repaired."""
 
     text: str
     final: bool

@@ -7,8 +7,8 @@ former worker is certainly dead:
     DIR/workers/<name>    holds the place of the directory, and is locked (flock) by the worker with that name for the
                           life of its process; removed on a clean exit
 
-Only the kernel under which a worker ran knows of its lock. A file written under another kernel, or in a directory of
-which this one is a copy, therefore holds another place, and its name is not taken over.
+Only the kernel under which a worker runs knows about its lock. A file that was written under another kernel, or in a
+directory that was then copied to this one, therefore holds another place, and its name is not taken over.
 """
 
 from __future__ import annotations
@@ -54,7 +54,8 @@ def own_name(directory: Path) -> Iterator[str]:
 
 
 def _kept(names: Path, place: str) -> _Kept | None:
-    """Take over or create a name; None if it is impossible to tell whether a worker is alive. Raises OSError."""
+    """Return the name that was taken over or created; None if it is impossible to tell whether a worker is alive.
+    Raises OSError."""
     if not place:
         return None
     make_private_directory(names, exist_ok=True)

@@ -6,8 +6,8 @@ between, the crawl stops, and the last error is reported.
 
 When the directory is drained, its workers hand over their partitions, and none is replaced.
 
-All workers end when this process ends, for whatever reason: the kernel ends them, and so does the closing of their
-channels.
+All workers end when this process ends, for whatever reason: the kernel kills them, and they also end when their
+channels close.
 """
 
 from __future__ import annotations
@@ -39,16 +39,16 @@ from crawler.engine.lifecycle import Stop
 DESCRIPTOR = "--channel"  # the flag that passes the inherited socket's descriptor
 FIRST_PAUSE = 0.1  # seconds before a worker that died at once is replaced; doubles ...
 MOST_PAUSE = 2.0  # ... up to this
-LAST_BREATH = 5.0  # seconds a worker may run on after closing its channel
+LAST_BREATH = 5.0  # seconds for which a worker may keep running after its channel has closed
 MOST_ERRORS = 4  # the crawl stops after this many worker errors without a page fetched in between
 MOST_DEATHS = 25  # ... or this many deaths for any reason
 
 
 class Plan(Struct, frozen=True):
     """``words``: the command that starts a worker, without its descriptor. ``environment``: the workers' environment.
-    ``instructions`` returns the instructions for a worker, by its number; ``reread`` does the same after it has read
-    the configuration again. ``pages`` returns the number of pages that the crawl is known to have fetched. ``drains``
-    returns True if the workers are asked to leave for good."""
+    ``instructions`` returns the instructions for a worker, by its number; ``reread`` reads the configuration again, and
+    then returns the instructions for a worker. ``pages`` returns the number of pages that the crawl is known to have
+    fetched. ``drains`` returns True if the workers are asked to leave for good."""
 
     words: Sequence[str]
     environment: dict[str, str]
@@ -107,7 +107,7 @@ class Supervisor:
         )
 
     def stop(self, reason: Stop) -> None:
-        """Have all workers shut down cleanly. The first reason counts."""
+        """Have all workers shut down cleanly. If this is called repeatedly, the first ``reason`` is kept."""
         if self._reason is None:
             self._reason = reason
             self._over.set()
@@ -170,14 +170,14 @@ class Supervisor:
             self._over.set()
 
     def _leaves(self) -> bool:
-        """Return True if an interrupted worker was asked to leave for good. A drain asks all workers to leave."""
+        """Return True if an interrupted worker was asked to leave for good, as a drain asks all workers."""
         if not self._drained and self._reason is None and self._plan.drains():
             self._drained = True
             self._say("this directory is drained: no more workers are started here")
         return self._drained
 
     def _judge(self, number: int, last: Message | None, code: int | None) -> float:
-        """Return how long to wait before the worker is replaced, or end the crawl."""
+        """Return how long to wait before the worker is replaced; end the crawl if workers have died too often."""
         if self._reason is not None:
             return 0.0
         failed = last if isinstance(last, Failed) else None

@@ -1,4 +1,4 @@
-"""Tools based on the crawler. No other package except the command line imports them.
+"""Tools based on the crawler. Only the package of the command line imports them.
 
 dedup     prints the new lines of a stream of URLs
 scrapy    runs a Scrapy spider on the durable frontier

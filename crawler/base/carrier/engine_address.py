@@ -30,7 +30,7 @@ class Server(NamedTuple):
 
 
 class RedisAddress(NamedTuple):
-    """The address of one server, or of several servers of a cluster."""
+    """The address of a single server, or of several servers of one cluster."""
 
     servers: tuple[Server, ...]
     encrypted: bool
@@ -47,7 +47,7 @@ class Login(NamedTuple):
 
 
 def parse_engine(text: str) -> Path | RedisAddress:
-    """Parse the address of a carrier: a socket on this machine, or servers. Raises CarrierRefusedError."""
+    """Parse the address of a carrier: a socket on this machine, or one or more servers. Raises CarrierRefusedError."""
     scheme, colon, rest = text.partition(":")
     if colon and scheme == "unix":
         if not rest:
@@ -84,7 +84,8 @@ def check_crawl_name(name: str) -> None:
 
 
 def read_login(environ: Mapping[str, str]) -> Login:
-    """Read the login from the environment. Raises CarrierRefusedError, whose text omits the password."""
+    """Read the login from the environment. Raises CarrierRefusedError with a text that does not contain the
+    password."""
     user, password, file = (environ.get(name) or None for name in (USER, PASSWORD, PASSWORD_FILE))
     if password is not None and file is not None:
         raise CarrierRefusedError(f"both {PASSWORD} and {PASSWORD_FILE} are set: remove one of them")
@@ -95,7 +96,7 @@ def read_login(environ: Mapping[str, str]) -> Login:
             reason = error.strerror if isinstance(error, OSError) else "not UTF-8 text"
             raise CarrierRefusedError(f"{PASSWORD_FILE}: cannot read {file}: {reason}") from error
     if password is not None and not (password and password.isprintable()):
-        raise CarrierRefusedError(f"{PASSWORD if file is None else file} is not one line of text")
+        raise CarrierRefusedError(f"{PASSWORD if file is None else file} must contain exactly one line of text")
     if user is not None and password is None:
         raise CarrierRefusedError(f"{USER} is set without a password: set {PASSWORD} or {PASSWORD_FILE} too")
     return Login(user, password)

@@ -1,4 +1,4 @@
-"""The client of a carrier that another process of this machine serves, see ``local_server``."""
+"""The client of a carrier that another process on this machine serves (see ``local_server``)."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ T = TypeVar("T")
 class LocalCarrier:
     """A ``Carrier`` on a Unix socket.
 
-    It connects on the first call. When the server goes away, waiting calls fail, and the next call connects again.
+    It connects on the first call. When the server ends, waiting calls fail, and the next call connects again.
     """
 
     def __init__(self, path: Path, patience: float = PATIENCE) -> None:
@@ -96,7 +96,7 @@ class LocalCarrier:
         return await self._ask(Get(next(self._calls), names, key), list[bytes | None])
 
     async def close(self) -> None:
-        """Close the connection. The next call would connect again."""
+        """Close the connection. Any later call connects again."""
         if self._connection is not None:
             await self._connection.close()
             self._connection = None
@@ -107,7 +107,7 @@ class LocalCarrier:
                 connection = await self._connected()
                 answer = await connection.ask(request)
         except TimeoutError as error:
-            # Otherwise unsent data would stay on the connection, and grow with each try.
+            # The connection is dropped, because its unsent data would otherwise grow with each try.
             await self.close()
             raise CarrierError(f"no answer from {self._path} within {self._patience:g} seconds") from error
         if isinstance(answer, Failed):
@@ -131,7 +131,7 @@ class LocalCarrier:
 
 
 class _Connection:
-    """One connection, and the calls that wait for an answer on it."""
+    """One connection, and the calls that wait for an answer over it."""
 
     def __init__(self, path: Path, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.gone = False
@@ -189,7 +189,8 @@ class _Connection:
 
 
 async def _connect(path: Path) -> _Connection:
-    """Connect and exchange versions; the caller limits the time. Raises CarrierError and CarrierRefusedError."""
+    """Connect and exchange versions. The caller must limit the time that this takes. Raises CarrierError and
+    CarrierRefusedError."""
     try:
         with short_address(path) as address:
             reader, writer = await asyncio.open_unix_connection(address)

@@ -1,9 +1,9 @@
-"""The protocol on the socket between the processes of one machine and the carrier that one of them holds.
+"""The protocol on the socket between the processes on one machine and the carrier that one of them serves.
 
 Each side first sends ``crawler-carrier VERSION`` and a line feed, 26 bytes, and continues only if the other side sends
 the same. Frames follow: the length of the body (4 bytes, big-endian), and a request or an answer in MessagePack, an
-array whose first item is its kind. A request has a number, which its answer repeats. Answers may arrive in another
-order than their requests. A cancelled read is not answered.
+array whose first item is its kind. A request has a number, which its answer repeats. Answers may arrive in a different
+order from their requests. A cancelled read is not answered.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from crawler.base.carrier.memory_carrier import check_values
 
 SOCKET_NAME = "carrier.sock"  # the socket's name in the crawl's directory
 VERSION = 1
-MOST_FRAME = 128 * 2**20  # bytes: more than a carrier holds
+MOST_FRAME = 128 * 2**20  # maximum bytes of a frame: more than a carrier holds
 PATIENCE = 5.0  # seconds to wait for an answer
 _LENGTH = struct.Struct(">I")
 _GREETING = b"crawler-carrier %09d\n"
 _GREETING_SIZE = len(_GREETING % 0)
-_SHORT = 100  # bytes; the address of a socket has room for 107
+_SHORT = 100  # maximum bytes of a path; the address of a socket has room for 107
 
 Number = Annotated[int, Meta(ge=0, le=2**53)]
 Seconds = Annotated[float, Meta(ge=0, le=1e9)]
@@ -93,7 +93,7 @@ class Renew(Struct, tag="renew", array_like=True, frozen=True):
 
 
 class Put(Struct, tag="put", array_like=True, frozen=True):
-    """Request to set values of a name."""
+    """Request to set values under a name."""
 
     call: Number
     name: str
@@ -102,7 +102,7 @@ class Put(Struct, tag="put", array_like=True, frozen=True):
 
 
 class Get(Struct, tag="get", array_like=True, frozen=True):
-    """Request for a value of several names."""
+    """Request for the value of one key under several names."""
 
     call: Number
     names: Names
@@ -110,20 +110,21 @@ class Get(Struct, tag="get", array_like=True, frozen=True):
 
 
 class Cancel(Struct, tag="cancel", array_like=True, frozen=True):
-    """Cancels the read with this number."""
+    """Cancels the read request with this number."""
 
     call: Number
 
 
 class Done(Struct, tag="done", array_like=True, frozen=True):
-    """The result of the verb."""
+    """Answer: the result of the requested verb."""
 
     call: Number
     result: Raw
 
 
 class Failed(Struct, tag="failed", array_like=True, frozen=True):
-    """The error of the verb: StaleEpochError if ``stale``, CarrierFullError if ``full``, otherwise CarrierError."""
+    """Answer: the requested verb raised StaleEpochError if ``stale``, CarrierFullError if ``full``, otherwise
+    CarrierError."""
 
     call: Number
     stale: bool
@@ -187,7 +188,8 @@ async def read_frame(reader: asyncio.StreamReader) -> bytes:
 
 
 async def greet(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> int:
-    """Send our version and return theirs. Raises NonsenseError, TimeoutError, and the exceptions of the reader."""
+    """Send this program's version and return that of the other side. Raises NonsenseError, TimeoutError, and the
+    exceptions of the reader."""
     async with asyncio.timeout(PATIENCE):
         writer.write(_GREETING % VERSION)
         said = await reader.readexactly(_GREETING_SIZE)
@@ -199,8 +201,8 @@ async def greet(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> i
 
 @contextmanager
 def short_address(path: Path) -> Iterator[str]:
-    """Yield a name for the file that fits into a socket address; on Linux it fits however long the file's path is.
-    Raises OSError."""
+    """Yield a name for the file that fits into a socket address. On Linux, such a name exists however long the file's
+    path is. Raises OSError."""
     if len(os.fsencode(path)) <= _SHORT:
         yield str(path)
         return

@@ -1,4 +1,4 @@
-"""The carrier of one machine: one process holds it in memory and serves it on a Unix socket to the others.
+"""The carrier of one machine: one process keeps it in memory and serves it to the other processes on a Unix socket.
 
 Anyone who can open the socket has full access, so its file has mode 0600.
 """
@@ -62,7 +62,8 @@ class LocalServer:
         self._server = await asyncio.start_unix_server(self._serve, sock=listening, backlog=_BACKLOG)
 
     async def until_left(self, patience: float) -> bool:
-        """Wait until all peers have gone, for at most ``patience`` seconds. Returns True if they have."""
+        """Wait until all peers have disconnected, for at most ``patience`` seconds. Returns True if all have
+        disconnected."""
         try:
             async with asyncio.timeout(patience):
                 while self._peers:
@@ -81,12 +82,13 @@ class LocalServer:
             peer.drop()
         if self._peers:
             await asyncio.wait(list(self._peers))
-        with suppress(OSError):  # another process removed it
+        with suppress(OSError):  # another process has removed the file
             if _identity(self.path) == self._file:
                 self.path.unlink()
 
     def _listen(self) -> socket.socket:
-        """Listen on the socket. The file gets its name only once it has its final mode and the socket is listening."""
+        """Listen on the socket. The socket's file gets its name only once it has its final mode and the socket is
+        listening."""
         self._make_room()
         made = self.path.with_name(f".{SOCKET_NAME}.{os.getpid()}")
         made.unlink(missing_ok=True)
@@ -130,7 +132,7 @@ class LocalServer:
 
 
 class _Peer:
-    """One connection. Each waiting read is a task; all other requests are handled at once, in order."""
+    """One connection. Each waiting read runs as a task; all other requests are handled at once, in order."""
 
     def __init__(self, carrier: MemoryCarrier, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._carrier = carrier
@@ -145,10 +147,8 @@ class _Peer:
             read.cancel()
 
     async def converse(self) -> None:
-        """Answer requests until the other side goes.
-
-        A peer that does not follow the protocol is dropped, and receives nothing but our version.
-        """
+        """Answer requests until the other side disconnects. A peer that does not follow the protocol is dropped, and
+        gets no answer other than the version."""
         with suppress(NonsenseError, TimeoutError, EOFError, OSError):
             if await greet(self._reader, self._writer) == VERSION:
                 while True:
@@ -176,11 +176,11 @@ class _Peer:
             answer = Failed(request.call, stale=stale, text=str(error), full=full)
         if not self._writer.is_closing():
             self._writer.write(framed(answer))
-            with suppress(OSError):  # the peer has gone, which the reading side detects
+            with suppress(OSError):  # the peer has disconnected; the code that reads detects this
                 await self._writer.drain()
 
     async def _do(self, request: Verb) -> Any:
-        """Call the method of the carrier that has the name and the arguments of the request."""
+        """Call the carrier's method for this request, with the arguments in the request."""
         _, *arguments = astuple(request)
         return await getattr(self._carrier, str(request.__struct_config__.tag))(*arguments)
 

@@ -3,8 +3,8 @@
 A position is ``INCARNATION-NUMBER``. Entries of a stream count from 1. A stream that was lost and starts again has
 another incarnation, so an old position can be recognised and counts as START.
 
-Epochs are stored with the stream, by writer. The epoch of a claim is stored under the writer with the stream's own
-name. The stream therefore knows the epoch at once, and keeps it after the claim has expired.
+Epochs are stored with the stream, by writer. The epoch of a claim is stored in the stream of the same name, as that of
+the writer with this name. The stream therefore knows the epoch at once, and keeps it after the claim has expired.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ def check_values(values: Mapping[str, bytes]) -> None:
 
 
 class _Claim:
-    """The holder of a name's highest epoch, and the time when its claim expires. The entry is kept after that."""
+    """The holder of a name's highest epoch, and the time when its claim expires. This object is kept even after that
+    time."""
 
     def __init__(self, holder: str, until: float) -> None:
         self.holder = holder
@@ -108,7 +109,7 @@ class Holdings:
         return {name: entries for name, entries in found.items() if entries}
 
     def trim(self, stream: str, upto: Position) -> None:
-        """Drop entries up to a position; none if the position is unknown."""
+        """Drop the entries up to and including a position; drop none if the position is unknown."""
         if stream in self._streams:
             dropped = self._streams[stream].drop(upto)
             self._bytes -= sum(map(len, dropped)) + ENTRY_COST * len(dropped)
@@ -118,7 +119,7 @@ class Holdings:
         return [self._streams[name].last() if name in self._streams else START for name in streams]
 
     def claim(self, name: str, holder: str, floor: int, seconds: float, now: float) -> int | None:
-        """Claim a name and return the epoch; None if it has another holder at ``now``."""
+        """Claim a name and return the epoch; None if the name has another holder at ``now``."""
         held = self._claims.get(name)
         if held is not None and now < held.until and held.holder != holder:
             return None
@@ -128,7 +129,7 @@ class Holdings:
         return epochs[name]
 
     def renew(self, name: str, holder: str, epoch: int, seconds: float, now: float) -> bool:
-        """Renew a claim; an expired one can be renewed if the name was not claimed since."""
+        """Renew a claim; an expired claim can be renewed if the name has not been claimed since."""
         held = self._claims.get(name)
         if held is None or held.holder != holder or self._stream(name).epochs.get(name) != epoch:
             return False
@@ -136,7 +137,8 @@ class Holdings:
         return True
 
     def put(self, name: str, values: Mapping[str, bytes], order: Order | None = None) -> bool:
-        """Set values. Returns False if they are older than the stored ones. Raises CarrierFullError, and ValueError."""
+        """Set values. Returns False, and sets none, if any of them is older than the stored one. Raises
+        CarrierFullError, and ValueError."""
         check_values(values)
         orders = self._orders.get(name, {})
         if order is not None and any(orders.get(key, order) > order for key in values):
@@ -151,7 +153,7 @@ class Holdings:
         return True
 
     def get(self, names: Sequence[str], key: str) -> list[bytes | None]:
-        """Return the value of each name, None if there is none."""
+        """Return the value of the key for each name; None where there is no value."""
         return [self._values.get(name, {}).get(key) for name in names]
 
     def _stream(self, name: str) -> _Stream:
@@ -171,10 +173,10 @@ class MemoryCarrier:
     """A ``Carrier`` within one process. All users share one object; ``close`` does nothing."""
 
     def __init__(self, holdings: Holdings | None = None, clock: Callable[[], float] = boot_time) -> None:
-        """``clock`` returns the time in seconds; claims expire by it."""
+        """``clock`` returns the time in seconds by which claims expire."""
         self._holdings = Holdings() if holdings is None else holdings
         self._clock = clock
-        self._waiting: dict[str, dict[asyncio.Event, None]] = {}  # in order of arrival
+        self._waiting: dict[str, dict[asyncio.Event, None]] = {}  # by stream, in order of arrival
 
     async def append(self, stream: str, writer: str, epoch: int, entries: Sequence[bytes]) -> Position:
         """See ``Carrier``."""

@@ -12,7 +12,7 @@ from crawler.base.carrier.verbs import Carrier, CarrierRefusedError
 
 
 async def open_carrier(engine: str, crawl: str, environ: Mapping[str, str] = os.environ) -> Carrier:
-    """Connect to the carrier of a crawl, and return it once it has answered. ``environ`` contains the login.
+    """Connect to the carrier of a crawl, and return the carrier once it has answered. ``environ`` contains the login.
 
     Raises CarrierError and CarrierRefusedError, each with one line of text.
     """

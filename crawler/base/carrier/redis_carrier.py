@@ -1,10 +1,10 @@
 """The carrier on Redis 7 or later, or Valkey: one server, or a cluster.
 
-``docs/internals/format-carrier.md`` describes the keys. All keys of one name share a hash tag, so that a script may
-touch them together, and each name can be on another server. A position is the ID of a stream entry, which Redis derives
-from its clock. The IDs of a stream that was lost and starts again are therefore greater than all earlier ones. If the
-clock was set back, or a replica lost a stream's last entries, a position may be greater than the last entry. It then
-counts as START.
+``docs/internals/format-carrier.md`` describes the keys. All keys of one name share a hash tag, so that one script may
+access all of them, and different names can be on different servers. A position is the ID of a stream entry, which Redis
+derives from its clock. The IDs of a stream that was lost and starts again are therefore greater than all earlier ones.
+If the clock was set back, or a replica lost a stream's last entries, a position may be greater than the last entry. It
+then counts as START.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ from crawler.base.carrier.verbs import (
 
 VERSION = b"1"  # version of the key format
 _BLOCK = 2.0  # maximum seconds for which a server waits for an entry
-_MOST_READS = 1_100  # maximum number of waiting reads: one for each partition, and some no longer needed
-_PAUSE = 0.05  # seconds before a moved stream is looked up again
+_MOST_READS = 1_100  # maximum number of waiting reads: one for each partition, plus some that are no longer needed
+_PAUSE = 0.05  # seconds to wait before a stream that has moved is looked up again
 _POSITION = re.compile(r"([0-9]{1,19})-([0-9]{1,19})")
 
 # No epoch reaches 2^50 legitimately. A stream that contains the greatest possible ID accepts no further entries.
@@ -50,7 +50,7 @@ end
 redis.call('HSET', KEYS[1], 'epoch:' .. ARGV[1], ARGV[2], 'last', last)
 return last
 """
-# Claims still work when the memory is full: they need no memory, and without claims no owner would trim.
+# Claims must work when the memory is full: they need no memory, and without claims no owner would trim streams.
 _CLAIM = """#!lua flags=allow-oom
 local holder = redis.call('GET', KEYS[2])
 if holder and holder ~= ARGV[2] then return 0 end
@@ -113,7 +113,7 @@ class RedisCarrier:
                 f"the crawl {self._crawl!r} in {self._servers.text} was started by another version of this program "
                 f"(keys of version {version.decode('ascii', 'replace')[:20]}): run that one, or name another crawl"
             )
-        await self.renew(CRAWL, "", 0, 0.0)  # this has no effect without a holder, but runs a script
+        await self.renew(CRAWL, "", 0, 0.0)  # renewing a claim that nobody holds has no effect, but it runs a script
 
     async def append(self, stream: str, writer: str, epoch: int, entries: Sequence[bytes]) -> Position:
         """See ``Carrier``."""
@@ -168,7 +168,7 @@ class RedisCarrier:
         commands = [Command(key, ("HSET", key, *parts))]
         if name == CRAWL:
             mark = self._key(CRAWL, "version")
-            commands.append(Command(mark, ("SET", mark, VERSION, "NX")))  # the key may have been lost with all others
+            commands.append(Command(mark, ("SET", mark, VERSION, "NX")))  # the server may have lost all keys
         await self._servers.ask(commands)
         return True
 
@@ -178,14 +178,14 @@ class RedisCarrier:
         return await self._servers.ask([Command(held, ("HGET", held, key)) for held in keys])
 
     async def close(self) -> None:
-        """Close all connections: waiting callers get a CarrierError. The next call would connect again."""
+        """Close all connections. Waiting calls raise CarrierError; any later call connects again."""
         await self._servers.close()
         await self._reads.end()
 
     async def _read_now(
         self, after: Mapping[str, Position], most: int
     ) -> tuple[dict[str, list[Entry]], dict[str, Position]]:
-        """Return the available entries, and the positions after which they were read; unknown positions become
+        """Return the entries available now, and the positions after which they were read; unknown positions become
         START."""
         positions = {name: position if _POSITION.fullmatch(position) else START for name, position in after.items()}
         reads = self._commands(positions, most)
@@ -240,8 +240,8 @@ class RedisCarrier:
 class _BlockedReads:
     """Reads that wait at a server, each on its own connection.
 
-    A read that is no longer needed continues until the server has answered it, and serves the next caller with the same
-    request.
+    A read that is no longer needed continues until the server has answered it; a caller that makes the same request in
+    the meantime gets its answer.
     """
 
     def __init__(self, servers: RedisServers) -> None:
@@ -249,7 +249,7 @@ class _BlockedReads:
         self._running: dict[Words, asyncio.Task[Any]] = {}
 
     async def first(self, commands: Sequence[Command], wait: float) -> list[Any]:
-        """Return the answers that arrive first; none after ``wait`` seconds.
+        """Return the answers that arrive first; an empty list if none arrives within ``wait`` seconds.
 
         Raises CarrierError and CarrierRefusedError.
         """
@@ -282,7 +282,7 @@ class _BlockedReads:
         return running
 
     async def _run(self, server: Server, words: Words, block: float) -> Any:
-        """Return the answer, or the error."""
+        """Return the answer to the read, or the error that it raised."""
         blocking = ("XREAD", "BLOCK", max(1, round(block * 1000)), *words[1:])
         try:
             (answer,) = await self._servers.link_to(server).ask([blocking], self._servers.patience + _BLOCK)
@@ -307,7 +307,7 @@ def _position(answer: bytes | None) -> Position:
 
 
 def _data(fields: Sequence[bytes]) -> bytes:
-    """Return the data of an entry; empty if the entry is not ours."""
+    """Return the data of an entry; empty bytes if this program did not write the entry."""
     return fields[1] if len(fields) == 2 else b""
 
 
@@ -316,7 +316,7 @@ def _milliseconds(seconds: float) -> int:
 
 
 def _is_after(position: Position, last: Position) -> bool:
-    """Return True if the current stream never reached the position."""
+    """Return True if the position is beyond all entries that the current stream has had."""
     return position != START and (last == START or _numbers(position) > _numbers(last))
 
 

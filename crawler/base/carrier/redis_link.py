@@ -31,7 +31,7 @@ SAFE_POLICY = "noeviction"
 # Errors, in different versions, for a command that the user may not use in a script.
 _NOT_IN_SCRIPTS = ("user executing the script can't", "ACL failure in script")
 
-_MOST_CONNECTIONS = 2_048  # more than are ever in use: one for each partition, and those for calls answered at once
+_MOST_CONNECTIONS = 2_048  # more than are ever in use: one for each partition, plus one for each prompt call
 _ENCRYPTED: dict[str, Any] = {"ssl_cert_reqs": "required", "ssl_check_hostname": True}
 
 Word = str | bytes | int
@@ -51,8 +51,8 @@ class Asked(NamedTuple):
 
 
 class RedisLink:
-    """The connections to one server. Each checks first that the server is suitable. Calls made in one turn of the event
-    loop are sent together. A call that waits at the server has its own connection."""
+    """The connections to one server. Each new connection first checks that the server is suitable. Calls made in one
+    turn of the event loop are sent together. A call that waits at the server has a connection of its own."""
 
     def __init__(self, server: Server, login: Login, *, encrypted: bool) -> None:
         self.server = server
@@ -65,7 +65,7 @@ class RedisLink:
             port=server.port,
             username=login.user,
             password=login.password,
-            # Protocol version 3 changes the form of the answers of Lua and of streams.
+            # Protocol version 3 changes the form of the answers from Lua scripts and streams.
             protocol=2,
             socket_timeout=None,
             socket_connect_timeout=None,
@@ -78,8 +78,8 @@ class RedisLink:
     def send(self, commands: Sequence[Words], patience: float) -> Asked:
         """Send commands in order. The server has about ``patience`` seconds to answer.
 
-        Waiting for the answers may raise CarrierError or CarrierRefusedError; a server's error for a single command is
-        an answer.
+        Waiting for the answers may raise CarrierError or CarrierRefusedError. If the server reports an error for a
+        single command, that error is the answer to the command.
         """
         first = len(self._words)
         self._words += commands
@@ -94,7 +94,7 @@ class RedisLink:
         return await self.ask(words, patience)
 
     async def ask(self, commands: Sequence[Words], patience: float) -> Answers:
-        """Return the answers to commands, like ``send``, over a connection that no other call uses."""
+        """Send commands over a connection that no other call uses, and return the answers; otherwise like ``send``."""
         try:
             async with asyncio.timeout(patience):
                 connection = await self._pool.get_connection()  # type: ignore[no-untyped-call]
@@ -106,7 +106,7 @@ class RedisLink:
             raise told(error, self.server) from error
 
     async def close(self) -> None:
-        """Close the connections. Waiting requests fail."""
+        """Close the connections. Calls that wait for answers fail."""
         await self._pool.disconnect()
 
     async def _greet(self, connection: Connection) -> None:
@@ -122,7 +122,7 @@ class RedisLink:
 
 
 def _retrieved(sending: asyncio.Task[Answers]) -> None:
-    """Ignore an error if all callers have given up."""
+    """Mark the error of a task as retrieved, so that asyncio does not log it if all callers have given up."""
     if not sending.cancelled():
         sending.exception()
 
@@ -136,14 +136,15 @@ async def _exchange(connection: AbstractConnection, commands: Sequence[Words]) -
                 answers.append(await connection.read_response())
             except ResponseError as error:
                 answers.append(_classed(error))
-    except BaseException:  # a late answer may still arrive, and the next call must not take it for its own
+    except BaseException:  # a late answer may still arrive, and the next call must not take it for its own answer
         await _disconnect(connection)
         raise
     return answers
 
 
 def _classed(error: ResponseError) -> ResponseError:
-    """Return the specific error class, which some versions of redis create only in their cluster client."""
+    """Return the error as the more specific class that some versions of the package redis create only in their cluster
+    client."""
     word, _, rest = str(error).partition(" ")
     known = {"MOVED": MovedError, "ASK": AskError, "TRYAGAIN": TryAgainError}.get(word)
     return error if known is None else known(rest)
@@ -155,10 +156,8 @@ async def _disconnect(connection: AbstractConnection) -> None:
 
 
 def check_server(info: bytes, server: Server) -> bool:
-    """Return True if a server's answer to INFO shows that it is part of a cluster.
-
-    Raises CarrierRefusedError if it is unsuitable.
-    """
+    """Return True if a server's answer to INFO shows that the server is part of a cluster. Raises CarrierRefusedError
+    if the server is unsuitable."""
     said = dict(line.split(":", 1) for line in info.decode("utf-8", "replace").splitlines() if ":" in line)
     version = said.get("redis_version", "")
     major = version.partition(".")[0]
@@ -176,7 +175,7 @@ def check_server(info: bytes, server: Server) -> bool:
 
 
 def told(error: Exception, server: Server) -> Exception:
-    """Return the exception that the carrier raises for an error of a connection, or of a server's answer."""
+    """Return the exception that the carrier raises for a connection error or an error reply from the server."""
     if isinstance(error, CarrierError | CarrierRefusedError):
         return error
     text = " ".join(str(error).split())[:300]

@@ -16,14 +16,12 @@ from crawler.base.carrier.verbs import CarrierError, CarrierRefusedError
 SLOTS = 16_384
 _MOST_TURNS = 10  # maximum number of redirections and retries of a command
 _PAUSE = 0.05  # seconds between retries while a slot is being moved
-_HURRY = 0.4  # share of the time limit that one server gets, if another one can be asked
+_HURRY = 0.4  # share of the time limit for one server to answer, if another one can be asked
 
 
 class Command(NamedTuple):
-    """A command for the server that has the key.
-
-    ``script`` is the text of the script whose hash the command contains.
-    """
+    """A command for the server that has the key. If the command names a script by its hash, ``script`` is the script's
+    text."""
 
     key: str
     words: Sequence[Word]
@@ -49,20 +47,17 @@ class RedisServers:
         self.patience = patience
         self.text = ",".join(map(str, address.servers))
         self._named = address.servers
-        self._asked = dict.fromkeys(address.servers)  # servers to ask for the slots, the most recently asked last
+        self._asked = dict.fromkeys(address.servers)  # servers to ask for the slots, the one asked last at the end
         self._encrypted = address.encrypted
         self._login = login
-        self._only: Server | None = None  # None in a cluster
+        self._only: Server | None = None  # the only server; None in a cluster
         self._slots: dict[int, Server] = {}
         self._links: dict[Server, RedisLink] = {}
         self._learning = asyncio.Lock()
 
     async def ask(self, commands: Sequence[Command]) -> Answers:
-        """Return the answer to each command.
-
-        Raises CarrierError and CarrierRefusedError, even if only one answer is an error; other commands may then have
-        been executed.
-        """
+        """Return the answer to each command. Raises CarrierError and CarrierRefusedError, even if only one answer is an
+        error; the other commands may nevertheless have been executed."""
         try:
             async with asyncio.timeout(self.patience):
                 return await self._ask(dict(enumerate(commands)))
@@ -98,7 +93,7 @@ class RedisServers:
         return link
 
     def forget(self) -> None:
-        """Forget the slots, because a server does not answer or no longer has them."""
+        """Forget which server has which slots, because a server does not answer or no longer has its slots."""
         self._slots = {}
 
     async def close(self) -> None:
@@ -134,7 +129,7 @@ class RedisServers:
                     raise told(answer, server)
             if not waiting:
                 return answers
-            if pause:  # not counted as a turn: it lasts as long as the slot's keys are split between two servers
+            if pause:  # not counted: this lasts as long as the slot's keys are split between two servers
                 await asyncio.sleep(_PAUSE)
             else:
                 turns += 1
@@ -148,7 +143,7 @@ class RedisServers:
     async def _gather(
         self, sent: dict[Server, list[int]], commands: dict[int, Command], elsewhere: dict[int, Server]
     ) -> dict[int, tuple[Any, Server]]:
-        """Return the answers of all servers, asked concurrently, with the server that gave each."""
+        """Send the commands to all servers concurrently, and return each answer with the server that gave it."""
         asked: list[tuple[Server, dict[int, int], Asked]] = []
         for server, indexes in sent.items():
             words: list[Words] = []
@@ -202,7 +197,7 @@ class RedisServers:
 
 
 def _server_at(host: Any, port: int, asked: Server) -> Server:
-    """Return a server address; an empty host means the server that was asked."""
+    """Return a server address; an empty host stands for the host of the server that gave the answer."""
     text = host.decode() if isinstance(host, bytes) else host or ""
     return Server(text or asked.host, port)
 

@@ -35,7 +35,7 @@ class CarrierError(Exception):
 
 
 class CarrierFullError(CarrierError):
-    """The carrier answers, but has no room for more entries or values now. Claims still work."""
+    """The carrier answers, but has no room for further entries or values now. Claims still work."""
 
 
 class CarrierRefusedError(UserFault):
@@ -47,7 +47,7 @@ class CarrierRefusedError(UserFault):
 
 
 class StaleEpochError(Exception):
-    """The writer has been superseded: a higher epoch is known for it."""
+    """The writer has been replaced: the carrier knows a greater epoch of it."""
 
 
 class Entry(NamedTuple):
@@ -87,10 +87,11 @@ class Carrier(Protocol):
         """
 
     async def trim(self, stream: str, upto: Position) -> None:
-        """Drop the entries up to and including that position. The other entries keep their positions."""
+        """Drop the entries up to and including the position ``upto``. The other entries keep their positions."""
 
     async def last(self, streams: Sequence[str]) -> list[Position]:
-        """Return the position of the last entry ever appended to each stream, trimmed or not; START if there was none.
+        """Return the position of the last entry ever appended to each stream, even if that entry has been trimmed;
+        START if nothing was ever appended.
 
         It equals the position that ``append`` and ``read`` returned for that entry.
         """
@@ -106,19 +107,19 @@ class Carrier(Protocol):
     async def renew(self, name: str, holder: str, epoch: int, seconds: float) -> bool:
         """Extend the claim to ``seconds`` from now.
 
-        Returns False if another epoch of the name is known, or the carrier does not know this one. If ``seconds`` is 0,
+        Returns False if the carrier knows another epoch of the name, or does not know this epoch. If ``seconds`` is 0,
         the name is free at once.
         """
 
     async def put(self, name: str, values: Mapping[str, bytes], order: Order | None = None) -> bool:
         """Set small values of the name, each at most 64 KB.
 
-        If a value is always put with an ``order``, the one with the greatest order remains: returns False, and sets
-        nothing, if the carrier knows a greater order of any of these values.
+        If a value is always put with an ``order``, the one with the greatest order remains: if the carrier knows a
+        greater order of any of these values, ``put`` sets nothing and returns False.
         """
 
     async def get(self, names: Sequence[str], key: str) -> list[bytes | None]:
-        """Return the value of that key for each name."""
+        """Return the value of ``key`` for each name; None where there is no value."""
 
     async def close(self) -> None:
         """Release all resources."""

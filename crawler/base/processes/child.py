@@ -7,9 +7,9 @@ interpreter takes a tenth of a second, and importing a library a second. The cra
              or without one: kill that child and all its descendants
     reply    how the killed child ended: its exit code, or the negative number of a signal (4)
 
-A child that has ended stays a zombie until it is killed, which then has no other effect. The crawler therefore sends
-the order once the child's socket has closed. All processes end with the crawler, however it ends: their sockets close,
-and the kernel notifies them.
+A child that has ended stays a zombie until the crawler orders the parent to kill it, which then has no other effect.
+The crawler therefore sends this order once the child's socket has closed. All processes end with the crawler, however
+it ends: their sockets close, and the kernel notifies them.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ from crawler.base.processes.frames import REQUEST, Report, answer
 ORDER = struct.Struct("<IQ")
 ENDED = struct.Struct("<i")
 PID = struct.Struct("<I")
-KILLED = -int(signal.SIGKILL)  # sent by another program or on the crawler's order: none of our limits uses this signal
-LAST_BYTES = 2 * 2**20  # a child ends after a larger body, as its heap may not shrink again
+KILLED = -int(signal.SIGKILL)  # sent by another program or on the crawler's order; no limit of a child uses it
+LAST_BYTES = 2 * 2**20  # bytes; a child ends after a larger body, as its heap may not shrink again
 
 # Takes the request, the body, and a function that sends a part of the answer; returns the rest of the answer.
 Read = Callable[[bytes, bytes, Callable[[bytes], None]], bytes]
@@ -44,7 +44,7 @@ _IGNORED = (
     signal.SIGHUP,
     signal.SIGQUIT,
     signal.SIGTTOU,  # for the output of user code: a terminal may stop background processes that write
-)  # signals sent to the whole group: the crawler decides how to react
+)  # signals that are sent to the whole group; the crawler decides how to react
 _M_TRIM_THRESHOLD = -1
 _M_MMAP_THRESHOLD = -3
 _KEPT_BYTES = 16 * 2**20
@@ -87,17 +87,17 @@ def _raise(error: Exception, *_: object) -> bytes:
 
 
 def _end(pid: int | None) -> int:
-    """Kill a child and its descendants if it is still running, and return how it ended."""
+    """Kill a child and its descendants, if the child is still running, and return how it ended."""
     if pid is None:
         return KILLED
     os.kill(pid, signal.SIGKILL)
-    with contextlib.suppress(ProcessLookupError):  # the child has left its group
+    with contextlib.suppress(ProcessLookupError):  # the child has left its process group
         os.killpg(pid, signal.SIGKILL)
     return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
 
 
 def _run_child(descriptor: int, memory: int, parent_pid: int, read: Read) -> None:
-    """Never returns."""
+    """Run a forked child. This function never returns."""
     code = 1
     try:
         os.setpgid(0, 0)
@@ -121,10 +121,8 @@ def _run_child(descriptor: int, memory: int, parent_pid: int, read: Read) -> Non
 
 
 def _limit_memory(memory: int) -> None:
-    """Limit this process to that many bytes of memory.
-
-    If the machine runs out of memory, the kernel kills this process before others.
-    """
+    """Limit this process to ``memory`` bytes. If the machine runs out of memory, the kernel kills this process before
+    others."""
     if memory:
         resource.setrlimit(resource.RLIMIT_DATA, (memory, memory))
         with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w", encoding="ascii") as score:

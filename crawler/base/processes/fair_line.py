@@ -1,4 +1,5 @@
-"""A queue in which expensive pages of one host do not delay other hosts: the host that has cost least is served next.
+"""A queue in which expensive pages of one host do not delay other hosts: the host whose pages have cost least is served
+next.
 
 This is fair queueing. Each host has a virtual time that advances with the cost of its pages. A host that becomes active
 again starts at the virtual time of the page served last, so that it neither waits because of others' past use nor
@@ -19,12 +20,12 @@ from typing import Generic, TypeVar
 
 T = TypeVar("T")
 
-HOSTS_MOST = 8_192  # maximum number of known hosts; the one longest without a page becomes a newcomer again
+HOSTS_MOST = 8_192  # maximum number of known hosts; then the one longest without a page becomes a newcomer again
 NEWCOMERS_OUT = 3  # pages of newcomers that may be in progress at once
 
 
 class _Account(Generic[T]):
-    """The waiting items of one host, or of all newcomers, and the virtual time of the first item."""
+    """The waiting items of one host, or of all newcomers, and the virtual time of the first of these items."""
 
     __slots__ = ("time", "waiting")
 
@@ -41,7 +42,7 @@ class FairLine(Generic[T]):
         self._newcomers = _Account[T]()
         self._known: OrderedDict[str, _Account[T]] = OrderedDict()  # the most recently used last
         self._out: Counter[str] = Counter()  # pages of newcomers that were taken and are not done
-        self._heap: list[tuple[float, int, _Account[T]]] = []  # accounts with items to take; times may be too low
+        self._heap: list[tuple[float, int, _Account[T]]] = []  # accounts with waiting items; times may be too low
         self._numbers = count()
         self._now = 0.0  # virtual time of the item taken last
 
@@ -50,7 +51,7 @@ class FairLine(Generic[T]):
             yield from (item for _, item, _ in account.waiting)
 
     def put(self, host: str, item: T, cost: float) -> None:
-        """Add an item with its expected cost. ``charge`` later adds the cost in excess of that."""
+        """Add an item with its expected cost. ``charge`` later adds the cost in excess of the expected one."""
         account = self._known.get(host, self._newcomers)
         account.waiting.append((host, item, cost))
         if len(account.waiting) == 1:
@@ -77,12 +78,12 @@ class FairLine(Generic[T]):
             del self._out[host]
 
     def first(self) -> T | None:
-        """Return the next item; None if no item may be taken before another one is done."""
+        """Return the next item; None if there is none, or none may be taken before another item is done."""
         account = self._next()
         return None if account is None else account.waiting[0][1]
 
     def take(self) -> T:
-        """Remove and return the next item. There must be one."""
+        """Remove and return the next item. Call this only if ``first`` returns an item."""
         account = self._next()
         assert account is not None
         heappop(self._heap)
@@ -111,7 +112,7 @@ class FairLine(Generic[T]):
             time, _, account = self._heap[0]
             if time == account.time:
                 return account
-            heappop(self._heap)  # the account was charged more in the meantime
+            heappop(self._heap)  # the account has been charged since it was queued
             self._line_up(account)
         return None
 

@@ -1,4 +1,4 @@
-"""The crawler's end of the processes: starts the parent, gets children from it, and learns how they end."""
+"""The crawler's side of the child processes: starts the parent, gets children from it, and finds out how they end."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Forker:
         self._control: socket.socket | None = None
         self._numbers = count()
         self._children = dict[int, Child]()  # running children
-        self._ending = deque[Child | None]()  # children to be killed; None if the result is not needed
+        self._ending = deque[Child | None]()  # children to be killed; None for a child whose exit code is not needed
         self.starts = True  # True while no child is ready yet
 
     def begin(self, child: Child, memory: int) -> tuple[int, socket.socket]:
@@ -66,13 +66,14 @@ class Forker:
         return number, ours
 
     def end(self, number: int, *, tells: bool) -> None:
-        """Kill a child if it still runs. With ``tells``, the child's ``ended`` is called with its exit code."""
+        """Kill a child if it is still running. With ``tells``, its method ``ended`` is then called with its exit
+        code."""
         child = self._children.pop(number)
         if self.starts and not tells:
-            self._lost()  # the parent itself may hang
+            self._lost()  # kill the child directly, as the parent itself may hang
         elif self._control is not None:
             self._ending.append(child if tells else None)
-            with contextlib.suppress(OSError):  # the parent has died, which is reported too
+            with contextlib.suppress(OSError):  # the parent has died, which is reported elsewhere
                 self._control.send(ORDER.pack(number, 0))
 
     def close(self) -> None:
@@ -102,7 +103,7 @@ class Forker:
                     stdout=subprocess.DEVNULL if self._silent else _STDERR,
                     stderr=subprocess.DEVNULL if self._silent else None,
                     pass_fds=(theirs.fileno(),),
-                    process_group=0,  # contains everything that user code starts when it is imported
+                    process_group=0,  # includes every process that user code starts when it is imported
                 )
             except OSError:
                 ours.close()
@@ -135,8 +136,7 @@ class Child:
     def __init__(self, forker: Forker, memory: int, take: Take, ended: Callable[[int], None]) -> None:
         """``memory`` is the number of bytes that it may use; 0 means unlimited. ``take`` is called with each answer.
         ``ended`` is called when the process has ended and its answers have been taken, with its exit code or the
-        negative number of a signal.
-        """
+        negative number of a signal."""
         self._forker = forker
         self._memory = memory
         self._take = take
@@ -192,7 +192,7 @@ class Child:
             unsent.appendleft(part)
             loop.add_writer(self._channel, self._write)
             return
-        except OSError:  # the process has died: its answers are read first
+        except OSError:  # the process has died; its remaining answers are read first
             unsent.clear()
         loop.remove_writer(self._channel)
 

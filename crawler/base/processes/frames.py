@@ -28,7 +28,7 @@ class Report(IntEnum):
 
 
 class WireError(ValueError):
-    """Raised for bytes that none of our children sends."""
+    """Raised for bytes that no correct child process sends."""
 
 
 def answer(told: Report, payload: bytes = b"", *, ends: bool = False) -> bytes:

@@ -1,8 +1,9 @@
 """Requests that wait for a pool of processes, and the consequences of a process's death.
 
 The host that has cost least is next, so that expensive pages of many hosts do not delay an innocent one. A process gets
-one request at a time, or a few ahead so that it need not wait for the event loop between two. If a process dies, it was
-reading its first request: that one has failed, and the others are sent to the next process as if they were new.
+one request at a time, or a few ahead, so that it need not wait for the event loop between two requests. If a process
+dies, it was working on the first request that it held: that request has failed, and the process's other requests are
+sent to another process as if they were new.
 """
 
 from __future__ import annotations
@@ -26,10 +27,10 @@ from crawler.base.processes.frames import Report, WireError
 T = TypeVar("T")
 
 AHEAD_BYTES = 256 * 1024  # maximum bytes of the requests sent ahead to a process
-PATIENCE = 60.0  # seconds; a process that takes longer for a page is considered hung
+PATIENCE = 60.0  # seconds; a process that takes longer for one page is considered hung
 KILLS_MOST = 2  # retries of a page whose process was killed from outside, or did not answer
-STARTS_IN_VAIN = 8  # processes in a row that ended before they were ready, after which waiting requests fail
-STARTS_AT_ONCE = 3  # that many start without a pause; then the pause is a second, doubled with each start ...
+STARTS_IN_VAIN = 8  # waiting requests fail after this many processes in a row have ended before they were ready
+STARTS_AT_ONCE = 3  # number of starts without a pause; then the pause is a second, and doubles with each start ...
 START_AGAIN = 60.0  # ... up to this many seconds, as memory or processes may be scarce
 
 
@@ -55,7 +56,7 @@ class Failed(Struct, frozen=True):
 
     @property
     def place(self) -> str | None:
-        """The line of the code that raised the exception."""
+        """The line of code that raised the exception."""
         lines = reversed((self.traceback or "").splitlines())
         return next((line for line in lines if line.startswith("  File ")), self.traceback)
 
@@ -114,7 +115,7 @@ class _Process:
         return self.state is _State.READY and len(self.sent) <= ahead and size < AHEAD_BYTES
 
     def begin(self, patience: float, lose: Callable[[_Process], None]) -> None:
-        """Start the time limit of the process's first request, if there is one."""
+        """Start measuring the time that the process takes for its first request, if it has one."""
         loop = asyncio.get_running_loop()
         self.stop_watch()
         self.since = loop.time()
@@ -159,7 +160,7 @@ class Lane:
         self._again = deque[Request]()  # requests to send again, because their process has ended
         self._processes = [_Process(forker, memory, self._take, self._ended) for _ in range(processes)]
         self._in_vain = 0  # failed starts in a row
-        self._start_at = 0.0  # earliest time of the next start
+        self._start_at = 0.0  # earliest time at which the next process may start
         self._waking: asyncio.TimerHandle | None = None  # timer for that time
         self._fault = ""  # error of the last failed start
 
@@ -182,7 +183,8 @@ class Lane:
             return Failed(Why.RAISED, f"its process sent an invalid answer: {error}", traceback.format_exc())
 
     def abandon(self, request: Request) -> None:
-        """Cancel a request whose result is no longer needed, and kill the process that has it."""
+        """Cancel a request whose result is no longer needed. If a process has already received the request, kill the
+        process."""
         request.found.cancel()
         for process in self._processes:
             if request in process.sent:
@@ -229,14 +231,15 @@ class Lane:
         return idle or next((process for process in self._processes if process.has_room(self._ahead)), None)
 
     def _start(self) -> _Process | None:
-        """Start a process, one at a time. If that fails, the requests wait for at most half a minute."""
+        """Start a process unless another one is starting. If no process starts, the requests wait for at most half a
+        minute."""
         stopped = [process for process in self._processes if process.state is _State.STOPPED]
         if not stopped or any(process.state is _State.STARTING for process in self._processes):
             return None
         loop = asyncio.get_running_loop()
         now = loop.time()
         while now >= self._start_at:
-            self._in_vain, self._fault = self._in_vain + 1, "it ends at once"
+            self._in_vain, self._fault = self._in_vain + 1, "it ends before it is ready"
             try:
                 stopped[0].child.start()
             except OSError as error:
@@ -300,10 +303,8 @@ class Lane:
         self._tell(request, cost, found)
 
     def _ended(self, process: _Process, code: int) -> None:
-        """Handle the end of a process that ended by itself, reached a limit or crashed.
-
-        A request is to blame only if the process was ready and had not announced its end.
-        """
+        """Handle the end of a process that ended by itself, reached a limit or crashed. Its first request is to blame
+        only if the process was ready and had not announced that it would end."""
         if process.sent and process.state is _State.READY:
             first = process.sent[0]
             if code in (0, KILLED) and first.kills < self._kills_most:

@@ -2,7 +2,7 @@
 
 A window follows the wall clock of a time zone or of this machine. A window whose end is before its start continues
 after midnight, and belongs to the day on which it starts. When clocks are set forward or back, a window may be an hour
-shorter or longer, because only the displayed time counts.
+shorter or longer, because it follows the displayed time.
 
 Pure: the time is an argument, in seconds since 1970.
 """
@@ -23,7 +23,7 @@ _WINDOW = rf"(?:{_DAY}(?:-{_DAY})? )?([01][0-9]|2[0-3]):([0-5][0-9])-([01][0-9]|
 _TIME = rf"(?:{_DAY}(?:-{_DAY})? )?([01][0-9]|2[0-3]):([0-5][0-9])"
 _MINUTE = 60.0
 _DAY_MINUTES = 24 * 60
-_LOOKED_AT = 8 * _DAY_MINUTES  # minutes: every window opens and closes within a week
+_LOOKED_AT = 8 * _DAY_MINUTES  # number of minutes to check: every window opens and closes within a week
 
 
 class HoursError(ValueError):
@@ -53,7 +53,7 @@ def _window(text: str) -> _Window:
 
 
 def _days(first: str | None, last: str | None) -> frozenset[int]:
-    """Return the weekdays from the first to the last one; all if none is given."""
+    """Return the weekdays from the first to the last; all weekdays if none is given."""
     begins = 0 if first is None else DAYS.index(first)
     length = 7 if first is None else (DAYS.index(last or first) - begins) % 7 + 1
     return frozenset((begins + day) % 7 for day in range(length))
@@ -78,7 +78,7 @@ class Hours:
     def __init__(self, windows: tuple[str, ...], zone: str | None) -> None:
         self._windows = tuple(map(_window, windows))
         self._zone = zone_of(zone)
-        self._known = (0.0, 0.0, False)  # the last answer: valid from, valid until, and whether it is open
+        self._known = (0.0, 0.0, False)  # the last result: valid from, valid until, whether a window is open
 
     def opens(self, now: float) -> float:
         """Return when hosts may be requested: ``now`` in a window, else the start of the next one."""
@@ -96,7 +96,8 @@ class Hours:
         return any(window.holds(day, minute) for window in self._windows)
 
     def _look(self, now: float) -> tuple[float, float, bool]:
-        """Check each minute from ``now`` on until the answer changes. Offsets from UTC are whole minutes."""
+        """Check each minute from ``now`` on until one differs in whether a window is open. Offsets from UTC are whole
+        minutes."""
         is_open = self.is_open(now)
         minute = now // _MINUTE * _MINUTE
         for _ in range(_LOOKED_AT):
@@ -108,7 +109,7 @@ class Hours:
 
 @lru_cache(maxsize=1_024)
 def hours_of(windows: tuple[str, ...], zone: str | None) -> Hours:
-    """Return the cached ``Hours`` of these windows. Raises HoursError."""
+    """Return the ``Hours`` of these windows, cached. Raises HoursError."""
     return Hours(windows, zone)
 
 

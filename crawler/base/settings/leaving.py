@@ -14,7 +14,7 @@ DIRECT = "direct"
 
 _NAME = r"[!#$%&'*+.^_`|~0-9A-Za-z-]+"
 _VARIABLE = r"[A-Za-z_][A-Za-z0-9_]*"
-# Headers that the crawler writes itself, or that identify it to rules in robots.txt.
+# Headers that the crawler writes itself, or by which rules in robots.txt identify it.
 _OWN_HEADERS = frozenset(
     (
         "accept-encoding",
@@ -97,7 +97,7 @@ def fault_of_type(text: str) -> str | None:
 
 
 def fault_of_status(text: str) -> str | None:
-    """Check a status, or a class of statuses."""
+    """Check a status code, or a class of status codes."""
     return None if re.fullmatch(_STATUS, text) else f'must be status codes, as in ["200", "3xx"], not {text!r}'
 
 
@@ -139,7 +139,7 @@ def fault_of_network(text: str) -> str | None:
 
 
 def _network_hint(text: str) -> str:
-    """Return a hint for a network whose address has bits after the prefix, as in 10.0.0.1/8."""
+    """Return a hint for a network whose address has bits set after the prefix, as in 10.0.0.1/8."""
     try:
         return f": did you mean {ipaddress.ip_network(text, strict=False)}?"
     except ValueError:

@@ -47,8 +47,8 @@ class Change(Struct, frozen=True):
 
 
 class Merged(Struct, frozen=True):
-    """``settings`` contains the new values that can be applied at once (``changed``). Other changes need a
-    ``restart``."""
+    """``settings`` are those of the running crawl with all new values that can be applied at once, which ``changed``
+    lists. ``restart`` lists the changes that need a restart."""
 
     settings: Settings
     changed: tuple[Change, ...]
@@ -64,7 +64,8 @@ def is_live(table: str, key: str) -> bool:
 
 
 def merge(now: Settings, read: Settings) -> Merged:
-    """Merge the settings of a running crawl (``now``) with those of its configuration (``read``)."""
+    """Merge the settings of a running crawl (``now``) with those that were read again from its configuration
+    (``read``)."""
     parts: dict[str, Any] = {}
     changed, restart = list[Change](), list[Change]()
     for table in TABLES:
@@ -94,7 +95,7 @@ def _changes(table: str, key: str, before: Any, after: Any) -> list[Change]:
 
 
 def _sites(before: tuple[SiteTable, ...], after: tuple[SiteTable, ...]) -> list[Change]:
-    """Return a change that shows only which hosts the changed tables match, because headers may be secrets."""
+    """Return a change that shows only which hosts the changed tables match, because the tables may contain secrets."""
     differ = dict.fromkeys(site.match for site in (*before, *after) if (site in before) != (site in after))
     matches = ", ".join(differ) or "their order"
     text = matches if len(matches) <= _SHOWN else f"{matches[:_SHOWN]}..."

@@ -53,17 +53,15 @@ class Source:
         self._text = text
 
     def at(self, *place: str | int) -> str:
-        """Return the origin of a table, or of a part of it.
-
-        The words after the table are a key in it, an element of the key's list (a number), and so on.
-        """
+        """Return the origin of a table, or of a part of it. ``place`` is the table's name, followed by a key in the
+        table, the number of an element in the key's list, and so on."""
         return self._text
 
 
 # Larger values are considered typos.
 _MOST_WHOLE = 2**53
 _MOST_SECONDS = 1e9
-# (table, key of the smaller value, key of the larger one, key whose default may break the order)
+# (table, key of the smaller value, key of the larger value, key whose default may break that order)
 _ORDERED: tuple[tuple[str, str, str, str | None], ...] = (
     ("recrawl", "min_interval", "max_interval", None),
     ("recrawl", "mean_interval", "max_interval", "mean_interval"),
@@ -104,7 +102,7 @@ def check_tables(tables: Mapping[str, Any], source: str | Source) -> None:
 
 
 def one_table_each(tables: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """Check the tables and return them, with each list of TOML tables moved to a key of a single table."""
+    """Return the tables, with each list of TOML tables moved to a key of a single table."""
     return {
         table: {LISTED[table]: values} if table in LISTED and isinstance(values, list) else dict(values)
         for table, values in tables.items()
@@ -154,7 +152,7 @@ def _with_warc(settings: Settings) -> Settings:
 def _with_rounds(settings: Settings) -> Settings:
     """Enable revisits if the schedule has rounds.
 
-    Unless revisits are configured, a page may be visited again at once, so that only the schedule sets the times.
+    If revisits are not configured, a page may be visited again at once, so that only the schedule determines when.
     """
     if not settings.schedule.has_rounds or settings.recrawl.enabled:
         return settings
@@ -170,7 +168,7 @@ def _with_rounds(settings: Settings) -> Settings:
 
 
 def _places(tables: Tables, source: Source) -> dict[tuple[str | int, ...], str]:
-    """Return the origin of each value."""
+    """Return the origin of each value, by its place."""
     places: dict[tuple[str | int, ...], str] = {}
     for table, values in tables.items():
         if table not in LISTED:
@@ -182,7 +180,7 @@ def _places(tables: Tables, source: Source) -> dict[tuple[str | int, ...], str]:
 
 
 def _read(table: str, kind: Callable[..., object], stated: Mapping[str, Any], source: Source) -> dict[str, Any]:
-    """Return the values of a table by key."""
+    """Return the checked values of a table, by key."""
     hints, found = _hints(kind), dict[str, Any]()
     for key, value in stated.items():
         if key not in hints and (instead := REMOVED.get(f"{table}.{key}")) is not None:
@@ -209,7 +207,7 @@ def _checked(name: str, value: Any, hint: Any) -> Any:
 
 
 def _marks(hint: Any) -> tuple[Any, tuple[Any, ...]]:
-    """Return a type without ``Annotated``, and its annotations."""
+    """Return a type without its ``Annotated``, and the annotations."""
     return typing.get_args(hint)[0] if (said := getattr(hint, "__metadata__", ())) else hint, said
 
 
@@ -219,7 +217,7 @@ def _single(name: str, value: Any, kind: Any, marks: tuple[Any, ...], must: str 
         with contextlib.suppress(ValueError):
             value = quantity.read(value)
     if kind is float and isinstance(value, int) and not isinstance(value, bool):
-        # Replace huge integers by one that a float can represent, and that is still beyond every bound.
+        # Replace huge integers by one that a float can represent and that is still beyond every bound.
         value = float(max(-(2**1000), min(value, 2**1000)))
     if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
         words = {int: "a whole number", float: "a number", bool: "true or false", str: "a string"}
@@ -261,7 +259,7 @@ def _listed(table: str, stated: Mapping[str, Any], source: Source) -> tuple[Prio
     each, known, tables = "site" if table == SITE else "rule", LISTED[table], stated.get(LISTED[table], ())
     odd = sorted(set(stated) - {known})
     if odd or not isinstance(tables, (list, tuple)):
-        inside = [key for key in odd if isinstance(stated[key], dict)]  # for [site.x], there is a separate line
+        inside = [key for key in odd if isinstance(stated[key], dict)]  # a [site.x] has a line of its own
         raise SettingsError(f"{source.at(table, *inside[:1])}: write a separate [[{table}]] for each {each}")
     make = _site if table == SITE else _rule
     return tuple(make(number, one, source) for number, one in enumerate(tables))
@@ -341,7 +339,8 @@ class _Nested(Source):
 
 
 def _check_together(settings: Settings, asked_for: Mapping[str, Any], source: Source) -> None:
-    """Check settings against each other. ``asked_for`` are the explicit settings of the seen-set."""
+    """Check settings against each other. ``asked_for`` contains the settings of the seen-set that were given
+    explicitly."""
     if settings.schedule.every_hours is not None and settings.schedule.times:
         place = source.at("schedule", "times")
         raise SettingsError(f"{place}: schedule.times and schedule.every_hours both set the start of a round: keep one")

@@ -22,10 +22,8 @@ _FORM = r"(?:(https?)://)?(\*\.)?([a-z0-9_-]+(?:\.[a-z0-9_-]+)*|\[[0-9a-f:.]+\])
 
 
 class HostMatch(Struct, frozen=True):
-    """The hosts that a table matches.
-
-    ``below`` includes all hosts below the name. A scheme or port of None matches any.
-    """
+    """The hosts that a table matches. With ``below``, all hosts below the name match too. A scheme or port of None
+    matches any."""
 
     name: str
     below: bool
@@ -49,7 +47,8 @@ def host_match(text: str) -> HostMatch | None:
 
 
 def fault_of_match(text: str) -> str | None:
-    """Return what is wrong with a match that was meant to be a host; None if it is valid, or may be a pattern."""
+    """Return what is wrong with a match that was meant to be a host; None if the match is valid, or may be a
+    pattern."""
     small = text.lower()
     if small != text and re.fullmatch(_FORM, small) is not None:
         return f"must be in lower case: {small}"

@@ -34,7 +34,7 @@ from crawler.base.units import BYTES, HOURS, SECONDS
 ORDERS = ("breadth", "depth", "score")
 SCOPES = ("host", "domain", "prefix", "any")
 SEEN_KINDS = ("scalable", "bloom", "counting", "cuckoo", "exact", "digest", "bitmap")
-LEDGER_KINDS = ("scalable", "bloom", "bitmap")  # kinds with false positives that cannot forget
+LEDGER_KINDS = ("scalable", "bloom", "bitmap")  # kinds that have false positives and cannot forget
 LINK_KINDS = ("iframe", "frame", "refresh", "canonical", "next", "alternate")  # in addition to a and area
 EMBEDDED = ("off", "scope", "any")
 HOPS_MOST = 2  # maximum hops off the site, stored in two bits ...
@@ -104,20 +104,20 @@ class CrawlSettings(Struct, frozen=True):
     concurrency: Slots = 64  # URLs in flight
     max_pages: Count | None = None  # limit on the `fetched` URLs of the job
     max_depth: Depth | None = None  # limit on the hops from a seed
-    max_time: Seconds | None = None  # limit on the seconds of a run
+    max_time: Seconds | None = None  # maximum seconds that a run may take
     fail_on_limit: bool = False  # exit with code 3 when max_pages or max_time ends the run
     scope: Annotated[str, SCOPES] = "host"
-    hops_outside: Annotated[int, Meta(le=HOPS_MOST)] = 0  # consecutive links outside the scope to follow
+    hops_outside: Annotated[int, Meta(le=HOPS_MOST)] = 0  # maximum number of consecutive links outside the scope
     order: Annotated[str, ORDERS] = "breadth"
-    known: tuple[str, ...] = ()  # files and jobs with older seen-sets, whose URLs are not admitted
+    known: tuple[str, ...] = ()  # files and jobs whose seen-sets contain URLs that are not to be admitted
     store: str | None = None  # the bucket or shared directory in which the crawl is stored
 
 
 class ScopeSettings(Struct, frozen=True):
     """Patterns that narrow the scope; ``crawler.url.scope.patterns`` describes their syntax."""
 
-    include: tuple[str, ...] = ()  # if there are any patterns, a link must match one
-    exclude: tuple[str, ...] = ()  # links that match one are left out
+    include: tuple[str, ...] = ()  # if there are any patterns here, a link must match one to be followed
+    exclude: tuple[str, ...] = ()  # links that match one of these patterns are left out
 
 
 class PriorityRule(Struct, frozen=True):
@@ -147,11 +147,11 @@ class PolitenessSettings(Struct, frozen=True):
     rate: Rate | None = None  # requests per second, all hosts together
     hours: Windows = ()  # windows of time in which hosts may be requested; empty: always
     time_zone: Zone | None = None  # the time zone of `hours`; None: this machine's
-    max_crawl_delay: Wait = 60.0  # seconds; a larger Crawl-delay is reduced to this
+    max_crawl_delay: Wait = 60.0  # seconds; a larger Crawl-delay is reduced to this value
     # seconds to wait after the first failure: a 429 or 503 without Retry-After, or no response; doubles each time
     backoff_first: Annotated[float, SECONDS, Meta(le=3_600)] = 5.0
     patience: Annotated[str, PATIENCE] = "usual"  # how many more chances a failing host gets
-    retry_retired: bool = False  # give hosts that an earlier run retired another chance
+    retry_retired: bool = False  # give another chance to hosts that an earlier run retired
 
 
 class FetchSettings(Struct, frozen=True):
@@ -184,7 +184,7 @@ class IdentitySettings(Struct, frozen=True):
 
 
 class RetrySettings(Struct, frozen=True):
-    """URLs with transient failures return to their host's queue."""
+    """How often, and when, URLs with transient failures are tried again. They return to their host's queue."""
 
     tries: Tries = 4  # maximum tries, including the first
     first_wait: Wait = 5.0  # seconds before the second try; each further wait is four times as long
@@ -209,22 +209,23 @@ class PurposeSettings(Struct, frozen=True):
     """The purpose of the crawl. A page that refuses it is read only for its links."""
 
     uses: Annotated[tuple[str, ...], PURPOSES] = ()
-    unstated: Annotated[str, UNSTATED] = "allow"  # applies if a page states nothing
+    unstated: Annotated[str, UNSTATED] = "allow"  # applies to pages that state no preference
 
 
 class SeenSettings(Struct, frozen=True):
     """Settings of the seen-set."""
 
     kind: Annotated[str, SEEN_KINDS] = "scalable"
-    hash: Annotated[str, SEEN_HASHES] = "blake2b"  # hash of keys: blake2b with a secret, or mmh3 with a random seed
+    hash: Annotated[str, SEEN_HASHES] = "blake2b"  # hash of the keys: blake2b with a secret, or mmh3 with a random seed
     fpp: Annotated[float, Meta(gt=0, lt=1)] = 0.001  # upper bound of the false-positive probability of the whole filter
     capacity: Annotated[int, Meta(gt=0, le=2**40)] = 2**20  # keys in the first slice
     layout: Annotated[str, SEEN_LAYOUTS] = "paired"  # where the bits of a key are placed
-    compact_slices: Annotated[int, fault_of_slices] = 2  # number of slices at which a chain is rebuilt as one; 0: never
+    compact_slices: Annotated[int, fault_of_slices] = 2  # slices at which a chain is rebuilt as a single one; 0: never
     ledger: bool = True  # check digests on disk when the filter reports a URL as seen; only for LEDGER_KINDS
 
     def __post_init__(self) -> None:
-        """Switch the ledger off for the other kinds, which have no false positives or can forget."""
+        """Switch the ledger off for all kinds except LEDGER_KINDS: the others have no false positives, or can
+        forget."""
         if self.kind not in LEDGER_KINDS:
             force_setattr(self, "ledger", False)
 
@@ -242,7 +243,7 @@ class LinkSettings(Struct, frozen=True):
     respect_rel_nofollow: bool = False
     kinds: Annotated[tuple[str, ...], LINK_KINDS] = LINK_KINDS  # followed links, in addition to a and area
     embedded: Annotated[str, EMBEDDED] = "off"  # which images, styles, scripts and media of pages in scope are fetched
-    external: bool = False  # fetch out-of-scope URLs linked from pages in scope, without following links on them
+    external: bool = False  # fetch out-of-scope URLs that pages in scope link to, without following links on them
     max_url_length: Annotated[int, Meta(ge=16)] = 2_048  # maximum characters of an href; longer ones are only counted
     max_links: Count = 200_000  # maximum distinct links taken from one page
     sitemaps: bool = True  # fetch sitemaps named by robots.txt, given as seeds or linked from pages
@@ -253,7 +254,7 @@ class DescribedLinks(LinkSettings, frozen=True):
 
 
 class TrapSettings(Struct, frozen=True):
-    """When a host or domain counts as a trap (0: no limit), and how copies of pages are handled."""
+    """Limits above which a host or domain counts as a trap (0: no limit), and how copies of pages are handled."""
 
     max_variants: int = 100_000  # maximum distinct URLs of one pattern, on one host
     max_hosts: int = 10_000  # maximum hosts of one registrable domain
@@ -296,7 +297,7 @@ class SiteTable(Struct, frozen=True):
     """One ``[[site]]``: keys for the hosts or URLs that it matches. None means that the key is not set."""
 
     match: Annotated[str, fault_of_match]  # for its forms see ``crawler.base.settings.match``
-    delay: Wait | None = None  # seconds; keys down to `max_interval` work as in other tables
+    delay: Wait | None = None  # seconds; the keys from here to `max_interval` work as in other tables
     per_host: Slots | None = None
     hours: Windows | None = None
     time_zone: Zone | None = None
@@ -350,16 +351,16 @@ ON_ERRORS = ("count", "stop")
 class HookSettings(Struct, frozen=True):
     """User code, by name: ``module:function``, or a name registered by an installed package."""
 
-    on_page: str | None = None  # called with each page
-    on_page_in: Annotated[str, ON_PAGE_IN] = "thread"  # where it is called; an async function has its own event loop
-    on_page_timeout: Wait = 60.0  # seconds that a call may take; 0: unlimited
-    on_page_types: Types = HTML  # types of pages for which it is called
-    on_error: Annotated[str, ON_ERRORS] = "count"  # action when on_page fails on a page
+    on_page: str | None = None  # function that is called with each page
+    on_page_in: Annotated[str, ON_PAGE_IN] = "thread"  # where on_page runs; an async function has its own event loop
+    on_page_timeout: Wait = 60.0  # seconds that a call of on_page may take; 0: unlimited
+    on_page_types: Types = HTML  # types of pages for which on_page is called
+    on_error: Annotated[str, ON_ERRORS] = "count"  # what to do when on_page fails on a page
     filter_link: str | None = None  # decides whether a link is followed
     score_links: str | None = None  # scores links from 0 to 1; higher scores are followed earlier
     score_page: str | None = None  # scores the relevance of a page to the crawl from 0 to 1
     relevant_score: Share = 0.5  # lowest score of a page that counts as relevant
-    request_headers: str | None = None  # returns headers for the request of a URL
+    request_headers: str | None = None  # returns additional headers for the request of a URL
     is_changed: str | None = None  # decides whether a revisited page has changed
 
     @property
@@ -369,7 +370,7 @@ class HookSettings(Struct, frozen=True):
 
 
 class DurabilitySettings(Struct, frozen=True):
-    """Limits on the work that a crash can destroy, and on free disk space."""
+    """Limits on how much work a crash can destroy, and on free disk space."""
 
     sync_interval: Seconds = 1.0  # seconds between fsyncs
     checkpoint_interval: Seconds = 60.0  # seconds between generations
@@ -388,7 +389,7 @@ class OutputSettings(Struct, frozen=True):
 
     keep: Annotated[tuple[str, ...], KEPT] = ()
     file_size: Bytes = 2**30  # size in bytes at which the next record starts a new file
-    pages_size: Size = 0  # the same for pages.jsonl; 0: a single file
+    pages_size: Size = 0  # size in bytes at which pages.jsonl starts a new file; 0: a single file
     # fields of a record
     fields: Annotated[tuple[str, ...], OUTPUT_FIELDS] = tuple(
         name for name in OUTPUT_FIELDS if name != "payload_digest"
@@ -413,7 +414,7 @@ class DashboardSettings(Struct, frozen=True):
     """Settings of the dashboard."""
 
     listen: str | None = None  # [HOST:]PORT
-    token: str | None = None  # required from every visitor; without token and token_file, the job's own token is used
+    token: str | None = None  # required from every visitor; if neither token nor token_file is set, the job's own token
     token_file: str | None = None  # file that contains the token
     interval: Seconds = 1.0  # seconds between events
 
@@ -425,7 +426,7 @@ PLACED_BY = ("domain", "host")
 
 
 class PartitionSettings(Struct, frozen=True):
-    """One crawl run by several processes. It has partitions if ``processes`` or ``engine`` is given."""
+    """A crawl that several processes run together. It has partitions if ``processes`` or ``engine`` is given."""
 
     processes: Partitions | None = None  # worker processes on this machine
     # number of partitions, fixed when the crawl starts; None: the existing number, or 2 per worker
@@ -448,7 +449,7 @@ NOTICES = ("end", "pause", "resume", "attention")
 class NotifySettings(Struct, frozen=True):
     """A webhook that receives notices about the crawl."""
 
-    url: Annotated[str, fault_of_webhook] | None = None  # or a reference to it: env:NAME, file:PATH
+    url: Annotated[str, fault_of_webhook] | None = None  # the URL, or a reference to it: env:NAME, file:PATH
     events: Annotated[tuple[str, ...], NOTICES] = ("end", "pause", "attention")  # kinds of notices to send
     text_only: bool = False  # send only {"text": ...}
 

@@ -6,9 +6,9 @@ _SLOW = "a host is slowed down by its failures, not by its response time"
 _PATIENCE = 'politeness.patience sets how many chances failing hosts get ("usual", "short", "endless")'
 _BACKOFF = "politeness.backoff_first sets the scale of all pauses after failures"
 _ALL_CLASSES = "retry.tries and retry.first_wait apply to all failures (TLS is tried once)"
-_SHARES = "new and slow hosts may always hold a quarter of the slots; above 10 s a host is slow"
-_SESSION = "a host keeps its turns for up to 10 URLs and a minute"
-_BUDGETS = "budgets are host_pages, host_bytes and domain_pages"
+_SHARES = "new and slow hosts may always hold a quarter of the slots; a host with a latency above 10 s is slow"
+_SESSION = "a host keeps its turn for at most 10 URLs and at most a minute"
+_BUDGETS = "the only budgets are host_pages, host_bytes and domain_pages"
 _ROBOTS = "a robots.txt is used for a day; if it is unreachable, it is fetched again after an hour"
 _SLICES = "each slice has twice the capacity of the previous one, and 0.85 times its false-positive probability"
 _FIRST = "the second visit comes after mean_interval, between min_interval and max_interval"
@@ -39,7 +39,7 @@ REMOVED = {
     "retry.throttled_tries": "a URL with a 429 or 503 response gets three times the retries that retry.tries allows",
     "retry.growth": "each wait is four times as long as the previous one, up to retry.max_wait",
     "retry.jitter": "waits are up to a tenth longer",
-    "retry.lasting_statuses": "501 and 505 are not retried, all other 5xx are",
+    "retry.lasting_statuses": "responses with status 501 or 505 are not retried; those with any other 5xx status are",
     "fetch.idle_timeout": "a connection is closed after 20 s without a byte",
     "fetch.body_memory": "bodies above 512 KiB share 64 MiB while they are read and parsed",
     "fetch.max_headers": "response headers may have up to 256 KiB, as in Chromium",
@@ -54,7 +54,7 @@ REMOVED = {
     "robots.cache_bytes": "parsed rules use at most 64 MiB of memory",
     "seen.growth": _SLICES,
     "seen.tightening": _SLICES,
-    "links.max_sitemap_bytes": "the first 50 MiB of a sitemap are read, the maximum of the protocol",
+    "links.max_sitemap_bytes": "the first 50 MiB of a sitemap are read: the protocol permits no more",
     "traps.max_segments": "a path may have up to 32 segments",
     "traps.max_repeats": "a segment may occur up to 4 times in a path",
     "traps.max_query_shapes": "a path may have up to 1000 sets of parameter names",

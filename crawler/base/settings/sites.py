@@ -57,7 +57,7 @@ ONLY_HERE = (
     "priority",
     "interval",
     *WAYS,
-)  # keys that override no other setting, or several
+)  # keys that override no other setting, or more than one
 KEYS = frozenset((*OF_HOSTS, *OF_URLS, *ONLY_HERE))
 OF_PATHS = frozenset((*OF_URLS, "priority", "interval"))
 
@@ -89,7 +89,7 @@ class Stated(Struct, frozen=True):
 
 
 def stated_in(tables: Iterable[tuple[int, SiteTable]], keys: Iterable[str]) -> dict[str, Stated]:
-    """Return the values that the tables set for these keys; later tables override earlier ones."""
+    """Return the values that the tables set for these keys; later tables override earlier tables."""
     found: dict[str, Stated] = {}
     wanted = tuple(keys)
     for number, table in tables:
@@ -101,7 +101,7 @@ def stated_in(tables: Iterable[tuple[int, SiteTable]], keys: Iterable[str]) -> d
 
 
 class HostIndex:
-    """Finds the tables that match a host. It ignores tables whose match is a URL pattern."""
+    """Finds the tables that match a host. Tables whose match is a URL pattern are ignored."""
 
     def __init__(self, tables: Iterable[tuple[int, SiteTable]]) -> None:
         self._exact: dict[str, list[tuple[int, HostMatch]]] = {}
@@ -183,7 +183,7 @@ class Sites:
         return self.of_host(name).politeness
 
     def of_origin(self, scheme: str, host: str, port: str) -> HostSettings:
-        """Return the settings of requests to an origin; ``port`` is never empty. Not cached."""
+        """Return the settings of requests to an origin, which are not cached; ``port`` is never empty."""
         return self._of(self._index.numbers(scheme, host, port))
 
     def stated(self, name: str, keys: Iterable[str] = KEYS) -> dict[str, Stated]:
@@ -196,7 +196,7 @@ class Sites:
         return self._stated(self._index.numbers(scheme, host, port), WAYS)
 
     def every(self, read: Callable[[HostSettings], float]) -> float:
-        """Return the largest number that ``read`` finds in the settings of any host."""
+        """Return the largest number that ``read`` returns for the settings of any host."""
         each = (self._of((number,)) for number in range(len(self._tables)))
         return max((read(self._plain), *map(read, each)))
 

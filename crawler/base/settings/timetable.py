@@ -4,9 +4,10 @@ A round visits every page once more. The timetable needs no state: after a visit
 start of a round. A restart, a power cut or a day with the machine off therefore changes nothing: pages that became due
 in the meantime are visited once.
 
-Times of day are those of a time zone, or of this machine. A time that is skipped when the clock is set forward is
-interpreted with the earlier offset: 02:30 becomes 03:30. A time that occurs twice when the clock is set back counts
-once, at its first occurrence. Intervals of hours are counted from the start of the job, regardless of the wall clock.
+Times of day are given in the configured time zone, or else in that of this machine. A time that is skipped when the
+clock is set forward is interpreted with the earlier offset: 02:30 becomes 03:30. A time that occurs twice when the
+clock is set back counts once, at its first occurrence. Intervals of hours are counted from the start of the job,
+regardless of the wall clock.
 
 Pure: the time is an argument, in seconds since 1970.
 """
@@ -19,7 +20,7 @@ from datetime import datetime, timedelta, tzinfo
 from crawler.base.settings.hours import Hours, TimeOfDay, hours_of, parse_time, zone_of
 from crawler.base.settings.parts import ScheduleSettings
 
-_LOOKED_AT = 9  # days to check: each time occurs within a week, and clocks may have been set
+_LOOKED_AT = 9  # number of days to check: each time of day occurs within a week, and clocks may have been set
 _HOUR = 3_600.0
 
 
@@ -39,7 +40,7 @@ class Timetable:
         return self._hours.opens(now)
 
     def next_round(self, time: float) -> float:
-        """Return the first start of a round at or after ``time``; ``time`` itself if there are no rounds."""
+        """Return when the first round starts at or after ``time``; ``time`` itself if there are no rounds."""
         if self._every is not None:
             return self._began + math.ceil((time - self._began) / self._every) * self._every
         if not self._times:

@@ -14,7 +14,7 @@ import crawler
 
 
 class Cost(Struct, frozen=True):
-    """The cost of one process and the children it waited for."""
+    """The resources that one process used, including the children it waited for."""
 
     cpu: float  # seconds of CPU time, user and system
     wall: float  # seconds of elapsed time

@@ -38,7 +38,7 @@ class Verdict(Struct, frozen=True):
 
 
 def judge_crawl(web: SyntheticWeb, output: Iterable[Found], kinds: Kind = ALL) -> Verdict:
-    """Compare an output that should contain exactly the URLs of these kinds."""
+    """Compare the URLs in an output with all URLs of these kinds, which it should contain exactly."""
     seen = bytearray(web.shape.pages)
     pages = twice = unexpected = wrong = 0
     for found in output:

@@ -25,12 +25,12 @@ _FLAGS = ("--allow-private", "--delay", "0", "--per-host", "16", "--concurrency"
 
 
 class CrawlFailedError(Exception):
-    """A crawl or its web did not finish. The message is one line for the user."""
+    """The crawler or a server of the web failed. The message is one line for the user."""
 
 
 class Contender(Struct, frozen=True):
     """A crawler to measure. ``words(seeds, home)`` returns the module and the arguments of a crawl that writes to
-    ``home``. ``found(home)`` yields the URLs that it found, which should be all URLs of these ``kinds``."""
+    ``home``. ``found(home)`` yields the URLs that the crawl found, which should be all URLs of these ``kinds``."""
 
     name: str
     words: Callable[[Path, Path], list[str]]
@@ -56,7 +56,7 @@ class Measured(Struct, frozen=True):
 
     @property
     def microseconds(self) -> float:
-        """CPU time per page."""
+        """The CPU time per page."""
         return 1e6 * self.cost.cpu / max(1, self.verdict.pages)
 
     @property
@@ -65,7 +65,7 @@ class Measured(Struct, frozen=True):
 
 
 def ours(*more: str) -> Contender:
-    """Return this program with its default settings and ``more`` flags."""
+    """Return this program as a crawler to measure, with its default settings and ``more`` flags."""
 
     def words(seeds: Path, home: Path) -> list[str]:
         return ["crawler", "crawl", str(seeds), "--job", str(home / "job"), *_FLAGS, *more]
@@ -74,7 +74,7 @@ def ours(*more: str) -> Contender:
 
 
 def records(path: Path) -> Iterator[Found]:
-    """Yield the URLs in a file with one JSON object per URL."""
+    """Yield the URLs in a file that has one JSON object per URL."""
     with path.open("rb") as lines:
         for line in lines:
             row = json.loads(line)
@@ -84,8 +84,8 @@ def records(path: Path) -> Iterator[Found]:
 
 
 def measure(contender: Contender, shape: Shape, home: Path, environment: dict[str, str]) -> Measured:
-    """Serve and crawl the whole web of a shape. Writes to the existing directory ``home``.
-    ``environment`` is that of the crawl.
+    """Serve and crawl the whole web of a shape. Writes to the existing directory ``home``. ``environment`` contains the
+    environment variables of the crawl.
 
     Raises CrawlFailedError, OSError.
     """
@@ -134,7 +134,7 @@ class WebServers:
         self._kill()
 
     def stop(self) -> Requested:
-        """Stop the servers. Returns the requests that they received. Raises CrawlFailedError."""
+        """Stop the servers. Returns the counts of the requests that they received. Raises CrawlFailedError."""
         total = Requested()
         for process in self._processes:
             with contextlib.suppress(subprocess.TimeoutExpired):
@@ -153,7 +153,7 @@ class WebServers:
             stdout=subprocess.PIPE,
             text=True,
             env=module_environment(),
-            start_new_session=True,  # Ctrl-C should only reach us; the server exits when its standard input closes
+            start_new_session=True,  # Ctrl-C must not reach the server, which exits when its input closes
         )
         self._processes.append(process)
         assert process.stdin is not None

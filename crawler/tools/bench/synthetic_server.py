@@ -3,7 +3,7 @@
     python -m crawler.tools.bench.synthetic_server SHARE SHARES
 
 The shape of the web is read from the first line of standard input, as JSON. The port is printed once all hosts are
-reachable, and the counts of requests, as JSON, at the end. With port 0 a free one is chosen.
+reachable, and the counts of requests, as JSON, at the end. Port 0 stands for any free port.
 
 The server implements the part of HTTP/1.1 that crawlers use: GET over persistent connections.
 """
@@ -46,7 +46,7 @@ _MOST_HEAD = 65_536  # maximum bytes of a request's head
 
 
 class Requested(Struct):
-    """Counts of the requests that a server received."""
+    """The counts of the requests that a server has received."""
 
     answers: int = 0
     sent: int = 0  # bytes of response bodies
@@ -119,7 +119,7 @@ class Connection(asyncio.Protocol):
         self._host = host
         self._slow = habit_of(host) is Habit.SLOW
         self._waiting = b""
-        self._left = hosts.each  # requests left until the server closes the connection
+        self._left = hosts.each  # number of further requests after which the server closes the connection
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
@@ -156,7 +156,7 @@ class Connection(asyncio.Protocol):
 
 
 def response(answer: Answer, more: str = "") -> bytes:
-    """Return an answer as an HTTP/1.1 response, with ``more`` header lines."""
+    """Return an ``Answer`` as an HTTP/1.1 response, with ``more`` header lines."""
     location = "" if answer.location is None else f"Location: {answer.location}\r\n"
     return (
         f"HTTP/1.1 {answer.status} {HTTPStatus(answer.status).phrase}\r\nServer: synthetic\r\n"
@@ -165,7 +165,7 @@ def response(answer: Answer, more: str = "") -> bytes:
 
 
 def _context(serving: Serving, host: int) -> ssl.SSLContext:
-    """Return the TLS context of a host, with the certificate of its row."""
+    """Return the TLS context of a host, with the certificate of the host's row."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_3
     home, row = Path(serving.certificates), host // ROW
@@ -204,7 +204,7 @@ def main() -> None:
         sys.stdout.write(msgspec.json.encode(requested).decode() + "\n")
         sys.stdout.flush()
     except BrokenPipeError:
-        os._exit(0)  # the parent is gone; a normal exit would try to flush the output again
+        os._exit(0)  # the parent is gone; a normal exit would try once more to flush the output
 
 
 if __name__ == "__main__":

@@ -33,13 +33,13 @@ from msgspec import Struct
 
 MOST_PAGES = 100_000_000
 MOST_HOSTS = 10_000
-_FAN = 6  # children of a page in the tree of its site
-_MENU = 8  # pages of a site that all its pages link to
-_BLOCKS = 256  # different blocks of text that pages consist of
+_FAN = 6  # number of children that a page has in the tree of its site
+_MENU = 8  # number of pages of a site to which all pages of that site link
+_BLOCKS = 256  # number of different blocks of text of which pages consist
 _BLOCK = 1_000  # minimum characters per block
 _MOST_BLOCK = 1_250
 _FRAME = 150  # characters around the text of a page
-ROW = 250  # hosts that share the first three numbers of an address
+ROW = 250  # number of hosts whose addresses have the first three numbers in common
 # Deciles measured by the HTTP Archive and Common Crawl: half of all pages have less than 32 KB and 60 links.
 _SIZES = (2, 5, 9, 14, 20, 28, 37, 50, 72, 110, 242)  # KB
 _LINKS = (4, 12, 20, 30, 42, 55, 68, 90, 120, 180, 320)
@@ -72,16 +72,16 @@ class Habit(Enum):
 
     PLAIN = auto()
     SLOW = auto()  # delays each response
-    STORMY = auto()  # sometimes answers every request with 429 or 503 and Retry-After
+    STORMY = auto()  # at times responds to every request with 429 or 503 and Retry-After
     UNRULED = auto()  # has no robots.txt
 
 
 _HABITS = {1: Habit.SLOW, 2: Habit.STORMY, 3: Habit.UNRULED}
-_HABITS_REPEAT = 16  # hosts until the habits repeat
+_HABITS_REPEAT = 16  # number of hosts after which the habits repeat
 
 
 class Answer(Struct, frozen=True):
-    """The answer to a path. ``kind`` is the kind of the URL, or None if the URL belongs to no page."""
+    """The response to a path. ``kind`` is the kind of the URL, or None if the URL belongs to no page."""
 
     status: int
     body: bytes
@@ -129,13 +129,14 @@ class Draws:
         return rank - 1 if rank <= end else self.below(end)
 
     def between(self, deciles: tuple[int, ...]) -> int:
-        """Return a number from a distribution with these deciles, from the minimum to the maximum."""
+        """Return a number from the distribution with these deciles, the first of which is the minimum and the last the
+        maximum."""
         place = self.below(len(deciles) - 1)
         return deciles[place] + self.below(deciles[place + 1] - deciles[place])
 
 
 class Layout(Protocol):
-    """The places and links of pages. Pages are numbered from 0; each also has a local number on its host."""
+    """Determines the places and links of pages. Pages are numbered from 0; each also has a local number on its host."""
 
     def place(self, number: int) -> tuple[int, int]:
         """Return the host of a page and its local number."""
@@ -144,7 +145,7 @@ class Layout(Protocol):
         """Return the page at this place, or None."""
 
     def children(self, number: int) -> range | list[int]:
-        """Return the pages that are discovered through this one."""
+        """Return the pages that a crawler discovers through this one."""
 
     def others(self, number: int, seed: int) -> list[int]:
         """Return the other pages that this one links to, in order, with repetitions."""
@@ -175,7 +176,7 @@ class Sites:
     def others(self, number: int, seed: int) -> list[int]:
         host, local = self.place(number)
         start, size = self._start(host), self._size(host)
-        draws = Draws(seed, "links", number, 2 + 4 * _LINKS[-1])  # up to three draws per popular page, one for its site
+        draws = Draws(seed, "links", number, 2 + 4 * _LINKS[-1])  # up to three per popular page: one is for its site
         most = draws.between(_LINKS)
         links = list(range(start, start + min(size, _MENU)))
         links += range(start + max(0, local - 2), start + min(size, local + 3))
@@ -196,7 +197,8 @@ class Sites:
 
 
 class Chains:
-    """As many chains as hosts. Each chain starts at the home page of a host, and each next page is on the next host."""
+    """There are as many chains as hosts. Each chain starts at the home page of a host, and each further page of a chain
+    is on the next host."""
 
     def __init__(self, pages: int, hosts: int) -> None:
         self._pages = pages
@@ -233,14 +235,14 @@ def habit_of(host: int) -> Habit:
 
 
 class SyntheticWeb:
-    """The web of a shape."""
+    """The web that a shape determines."""
 
     def __init__(self, shape: Shape) -> None:
-        """Raises ValueError for numbers out of range."""
+        """Raises ValueError if the numbers of hosts or pages are out of range."""
         if not 1 <= shape.hosts <= MOST_HOSTS:
             raise ValueError(f"a web must have 1 to {MOST_HOSTS:,} hosts, not {shape.hosts:,}")
         if not shape.hosts <= shape.pages <= MOST_PAGES:
-            raise ValueError(f"a web needs at least one page per host, at most {MOST_PAGES:,}, not {shape.pages:,}")
+            raise ValueError(f"a web needs at least one page per host, and at most {MOST_PAGES:,}, not {shape.pages:,}")
         self.shape = shape
         self._layout: Layout = _LAYOUTS[shape.mode](shape.pages, shape.hosts)
         self._scheme = "https" if shape.serving.https else "http"
@@ -286,7 +288,7 @@ class SyntheticWeb:
         return self._locate(host, slash + path)
 
     def answer(self, host: int, path: str) -> Answer:
-        """Return a host's answer to a path."""
+        """Return a host's response to a path."""
         if path == "/robots.txt" and habit_of(host) is not Habit.UNRULED:
             return Answer(200, b"User-agent: *\nDisallow: /private/\n", content_type="text/plain")
         found = self._locate(host, path)

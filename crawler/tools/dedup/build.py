@@ -1,8 +1,9 @@
 """Builds a seen-set from a list, using all cores.
 
-The list is split into pieces, which are assigned in turn to as many processes as there are cores. These do most of the
-work: splitting lines, canonicalising, hashing. They return the digests of each piece, which are added here in the order
-of the list, so the result is the same as with one process. A process waits until its last piece has been taken.
+The list is split into pieces, which are assigned in turn to as many processes as there are cores. The processes do most
+of the work: splitting lines, canonicalising, hashing. They return the digests of each piece, which this process adds in
+the order of the list, so the result is the same as with one process. Each process waits until the result of its last
+piece has been taken.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from crawler.tools.dedup.stream import Tally
 
 _PIECE = 8 * 2**20
 _LEAST_PIECE = 2**16
-_WORTH_A_PROCESS = 16 * 2**20  # bytes of a list; starting a process takes as long as reading this many
+_WORTH_A_PROCESS = 16 * 2**20  # bytes that can be read in the time that starting a process takes
 
 Part = tuple[int, int]  # the start and end of a piece of the list
 Found = tuple[bytes, Counter[str]]  # the digests of the keys in a piece, and the lines without a key, by reason
@@ -51,7 +52,7 @@ class Recipe(Struct, frozen=True):
 
 
 def usual_jobs(size: int) -> int:
-    """Return how many processes to start for a list of ``size`` bytes."""
+    """Return the number of processes to start for a list of ``size`` bytes."""
     return max(1, min(cores(), size // _WORTH_A_PROCESS))
 
 
@@ -116,7 +117,8 @@ def _read(path: Path, recipe: Recipe, parts: Iterable[Part]) -> Iterator[Found]:
 
 
 def _read_by(jobs: int, path: Path, recipe: Recipe, parts: Sequence[Part]) -> Iterator[Found]:
-    """``_read`` by several processes, which are killed at the end. Raises BuildError, LineTooLongError, OSError."""
+    """Like ``_read``, but with several processes, which are killed at the end. Raises BuildError, LineTooLongError,
+    OSError."""
     with ExitStack() as ending:
         # Python loses an interrupt that arrives while it forks. The processes keep both signals blocked: Ctrl-C reaches
         # the whole process group, and the parent ends them.

@@ -3,7 +3,7 @@
 A chain of ``slices`` slices is copied into one larger slice in pieces, between the blocks of lines. This takes at most
 a third of the time, so that lines are never delayed for long. When a piece reaches the end of the digests, the slice
 replaces the chain. Between two blocks the file has the digests of exactly the keys in the seen-set, so no key can be
-missed. A crash or the end of the run only discards the work. At most one piece of digests is in memory.
+missed. A crash or the end of the run discards only the unfinished slice. At most one piece of digests is in memory.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class ChainRebuild(AbstractContextManager["ChainRebuild"]):
         return self._successor is not None or 0 < self.slices <= self._seen.slices
 
     def advance(self) -> None:
-        """Process pieces for half the time since the last call, but at most 50 ms. Raises OSError."""
+        """Process pieces for half as long as the time since the last call, but for at most 50 ms. Raises OSError."""
         began = self._clock()
         until = began + min(_LONGEST, (began - self._rested) / 2)
         while self.pending:
@@ -83,7 +83,7 @@ class ChainRebuild(AbstractContextManager["ChainRebuild"]):
         self._rested = self._clock()
 
     def piece(self) -> None:
-        """Process one piece. Raises OSError."""
+        """Process one piece of digests. Raises OSError."""
         try:
             self._piece()
         except (DigestsLostError, FilterError) as problem:
@@ -106,7 +106,7 @@ class ChainRebuild(AbstractContextManager["ChainRebuild"]):
             return
         piece = digests.read(self._put, _PIECE)
         if len(piece) // DIGEST_BYTES > self._successor.room:
-            self._successor = None  # the chain outgrew it: start over with a larger one
+            self._successor = None  # the chain has outgrown this slice: start over with a larger one
             return
         self._successor.put(piece)
         self._checksum = crc32c(piece, self._checksum)
@@ -129,7 +129,8 @@ def keep_digests(
     stored from the start.
 
     ``slices`` is as for ``ChainRebuild``; with 0, no digests are stored for a new seen-set. ``say`` is called if the
-    digests of an existing seen-set are lost. Raises OSError, and DigestsLostError if another file has that name."""
+    digests of an existing seen-set are lost. Raises OSError, and DigestsLostError if a file of another type has the
+    name of the file of digests."""
     seen = stored.seen
     if not isinstance(seen, ScalableBloomFilter):
         return nullcontext()

@@ -6,9 +6,9 @@
     id            16 bytes  random; also stored in FILE, to detect mismatched files
     digest        16 bytes  of each key, in the order in which they were added
 
-FILE stores in ``digests`` of its first header how many of the digests belong to its keys, and their CRC-32C. Further
-digests were added by a run that was killed before it stored FILE again; the next run truncates them. So
-FILE is authoritative, and the order of writes is: digests, sync, FILE.
+FILE stores in ``digests`` of its first header how many of the digests belong to its keys, and their CRC-32C. Any
+further digests were added by a run that was killed before it stored FILE again; the next run cuts them off. So FILE is
+authoritative, and the order of writes is: digests, sync, FILE.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class DigestFile:
 
     @classmethod
     def create(cls, path: Path, disk: Disk | None = None) -> DigestFile:
-        """Create an empty file, overwriting the digests of a deleted filter. Raises OSError, and DigestsLostError
+        """Create an empty file, or empty the file that a deleted filter has left. Raises OSError, and DigestsLostError
         if the existing file is of another type."""
         file = (disk or RealDisk()).open(path, create=True)
         try:
@@ -102,7 +102,7 @@ class DigestFile:
         return cls(path, file, mark)
 
     def append(self, digests: bytes) -> None:
-        """Append the digests of new keys. Raises OSError; FILE must not be stored after that."""
+        """Append the digests of new keys. Raises OSError; after such an error, FILE must not be stored."""
         self._file.append(digests)
         count = self.mark.count + len(digests) // DIGEST_BYTES
         self.mark = replace(self.mark, count=count, checksum=crc32c(digests, self.mark.checksum))

@@ -3,12 +3,13 @@
 A seen-set of kind ``bloom`` and layout ``guava``, or ``guava32`` for the strategy MURMUR128_MITZ_32, has exactly the
 bits of a Guava filter, so conversion loses nothing in either direction. A Guava file stores neither its number of keys
 nor its intended capacity. The number of keys is estimated from its bits. The capacity is assumed to be the number of
-keys at which half of the bits are set and the fpp is 2**-k.
+keys at which half of the bits are set, so that the fpp is 2**-k.
 
 A Bloom filter as Redis strings can be queried by any client with plain GETBIT. GETBIT numbers the bits of a byte from
-the most significant one, and a filter from the least significant one, so the bits of each byte are reversed. A string
-has at most 2**31 bits, half of Redis's limit. The output consists of commands for ``redis-cli --pipe`` of 1 MiB each,
-so that the server never needs to buffer more. ``docs/reference/dedup.md`` describes the computation for readers.
+the most significant one, but a filter numbers them from the least significant one, so the bits of each byte are
+reversed. A string has at most 2**31 bits, half of Redis's limit. The output consists of commands of 1 MiB each, for
+``redis-cli --pipe``, so that the server never needs to buffer more. ``docs/reference/dedup.md`` describes the
+computation for readers.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ def read_guava(path: Path) -> Filter:
 
 
 def seen_from_guava(found: GuavaBloomFilter) -> Filter:
-    """Return a seen-set that uses the filter's words. Raises FilterError."""
+    """Return a seen-set that shares the words of the Guava filter. Raises FilterError."""
     bits, hashes = found.slice.bits, found.slice.hashes
     capacity = max(1, int(bits * math.log(2) / hashes))
     fpp = classic_fpp(capacity, bits, hashes)
@@ -58,7 +59,7 @@ def seen_from_guava(found: GuavaBloomFilter) -> Filter:
 
 
 def guava_from_seen(seen: Filter) -> GuavaBloomFilter:
-    """Return the Guava filter that uses the words of ``seen``. Raises FilterError if the bits of ``seen`` are laid out
+    """Return a Guava filter that shares the words of ``seen``. Raises FilterError if the bits of ``seen`` are laid out
     differently."""
     parameters: Any = seen.parameters()
     if parameters.get("layout") not in GUAVA_LAYOUTS:
@@ -108,7 +109,7 @@ def _commands(key: str, described: dict[str, Any], seen: Filter, memory: np.ndar
             yield _command("SET", f"{key}:{number}", data)
         else:
             yield _command("SETRANGE", f"{key}:{number}", offset, data)
-    # Last, so that a client that finds the description finds all bits.
+    # The description is written last, so that a client that finds it also finds all bits.
     yield _command("DEL", key)
     yield _command("HSET", key, *(word for field in fields.items() for word in field))
 

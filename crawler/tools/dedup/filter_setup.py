@@ -18,7 +18,7 @@ _USUAL = "paired"
 
 
 class Wanted(NamedTuple):
-    """A parameter that the user gave: its label, its name in ``parameters()``, its value."""
+    """A parameter that the user has given: its label, its name in ``parameters()``, and its value."""
 
     label: str
     name: str
@@ -26,12 +26,12 @@ class Wanted(NamedTuple):
 
 
 def make_hash(settings: SeenSettings, layout: str | None = None) -> KeyHash:
-    """Return the hash of a new seen-set: with its own secret, unless the layout prescribes a hash."""
+    """Return the hash of a new seen-set: the hash that the layout prescribes, or else one with a new secret."""
     return SEED_ZERO if layout in GUAVA_LAYOUTS else KeyHash.new(settings.hash)
 
 
 def make_filter(settings: SeenSettings, layout: str | None = None, hash: KeyHash | None = None) -> Filter:
-    """Return an empty seen-set; without a ``hash``, it gets its own secret. Raises FilterError if the kind is
+    """Return an empty seen-set; without a ``hash``, it gets a hash with a new secret. Raises FilterError if the kind is
     unknown, or if memory is too small."""
     if settings.kind not in KINDS:
         raise FilterError(f"kind {settings.kind} is not available for lines; choose one of {', '.join(KINDS)}")

@@ -1,4 +1,4 @@
-"""Computes the key of a line, which decides whether the line was seen.
+"""Computes the key of a line. A line counts as seen if its key was seen before.
 
     raw     the key is the line's bytes
     URLs    the key is that of the URL in the line (``crawler.url.urls``), the same for all spellings of a URL; lines
@@ -35,7 +35,7 @@ class KeySpec(Struct, frozen=True):
         return self.named("raw lines" if self.raw else "URLs")
 
     def counted(self, lines: int) -> str:
-        """Return the number of lines, with a noun for their kind."""
+        """Return a number of lines together with the noun for lines of this kind."""
         return self.named(counted(lines, "raw line" if self.raw else "URL"))
 
     def named(self, lines: str) -> str:
@@ -59,7 +59,7 @@ class KeySpec(Struct, frozen=True):
 
 
 class LineKeys(Protocol):
-    """Computes keys from lines. ``skipped`` counts the lines without one, by reason."""
+    """Computes keys from lines. ``skipped`` counts the lines without a key, by reason."""
 
     skipped: Counter[str]
 

@@ -1,7 +1,7 @@
 """Reads blocks of whole lines, from a pipe as they arrive or from a part of a file.
 
-Blocks are large because hashing and lookups are cheapest in batches of thousands. But a block ends as soon as reading
-would have to wait, so lines that have arrived are never delayed.
+Blocks are large because hashing and lookups are cheapest in batches of thousands. Still, a block ends as soon as
+reading more would have to wait, so lines that have arrived are never delayed.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Pause(Enum):
 
 
 class Splitter:
-    """Splits pieces of text after their last line feed."""
+    """Splits incoming pieces of bytes after their last line feed, and keeps the rest for the next piece."""
 
     def __init__(self, longest: int = LONGEST) -> None:
         self._longest = longest
@@ -95,7 +95,7 @@ class LineSource:
         return self._splitter.rest() or Pause.END
 
     def interrupted(self) -> bool:
-        """Return True if a signal asked to stop."""
+        """Return True if a signal has asked this program to stop."""
         return any(fd == self._wake for fd, _ in self._either.poll(0))
 
     def _gather(self) -> bytes:
@@ -117,10 +117,8 @@ class LineSource:
 
 
 def part_of_file(fd: int, start: int, end: int) -> Iterator[bytes]:
-    """Yield blocks of the whole lines whose first byte is at ``start`` <= offset < ``end``.
-
-    Adjacent parts therefore cover every line exactly once. Raises LineTooLongError, OSError.
-    """
+    """Yield blocks of the whole lines whose first byte is at ``start`` <= offset < ``end``, so that adjacent parts
+    cover every line exactly once. Raises LineTooLongError, OSError."""
     at, stop = _line_start(fd, start), _line_start(fd, end)
     splitter = Splitter()
     while at < stop:

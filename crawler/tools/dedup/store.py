@@ -34,8 +34,8 @@ class FilterFileError(UserFault):
 
 
 class StoredFilter(Struct, frozen=True):
-    """The contents of a file. ``keys`` is None if the file has none, ``digests`` is None if no digests are stored next
-    to it."""
+    """The contents of a file. ``keys`` is None if the file does not say how keys were computed; ``digests`` is None if
+    no digests are stored next to the file."""
 
     seen: Filter
     keys: KeySpec | None
@@ -43,7 +43,7 @@ class StoredFilter(Struct, frozen=True):
 
 
 def read_filter(path: Path) -> StoredFilter:
-    """Read a filter. Raises FilterFileError, also if the file is missing or does not fit into memory."""
+    """Read a filter. Raises FilterFileError, also if the file is missing or the filter does not fit into memory."""
     with open_filter(path) as (inp, size):
         stored = read_stored(inp, size)
         check_end(inp)
@@ -83,7 +83,8 @@ def read_stored(inp: BinaryIO, limit: int) -> StoredFilter:
 
 
 def write_stored(out: Output, stored: StoredFilter) -> None:
-    """Write like ``Filter.save``, with additional fields in the first header. ``read_stored`` reads both."""
+    """Write like ``Filter.save``, with additional fields in the first header. ``read_stored`` reads the output of
+    either."""
     header: dict[str, JSON] = {}
     if stored.keys is not None:
         header["keys"] = stored.keys.as_json()
@@ -111,7 +112,7 @@ class FilterFile:
                 self._lock.touch()
             except OSError as error:
                 raise FilterFileError(f"cannot write filter {self.path}: {error.strerror}") from error
-            with contextlib.suppress(FileNotFoundError):  # its holder has just removed it
+            with contextlib.suppress(FileNotFoundError):  # the process that held the lock has just removed the file
                 self._fd = locked(self._lock)
                 if self._fd is None:
                     holder = self._lock.read_text("ascii", "replace").strip()
@@ -132,5 +133,5 @@ class FilterFile:
         self.replace(lambda out: write_stored(out, stored))
 
     def replace(self, write: Callable[[Output], object]) -> None:
-        """Replace the file with the output of ``write``."""
+        """Replace the file atomically with the output of ``write``."""
         replace_file(self.path, write, self._disk)

@@ -44,7 +44,7 @@ _SHARE = 10  # storing takes at most a tenth of the time
 
 
 class Tally(Struct):
-    """The number of lines by result."""
+    """The numbers of lines, by what became of them."""
 
     lines: int = 0  # lines with a key
     new: int = 0
@@ -56,9 +56,9 @@ class Tally(Struct):
 class Lookout:
     """Adds keys to a seen-set, and warns once for each cause, in time to act, when the set fills up.
 
-    A forecast reads a part of the filter, so it is not made for each batch. The relevant counts are known in advance:
-    when a tenth of the newest slice is left, and when the slice is full. Keys are added only up to the next of these
-    counts at a time, so a large batch does not skip it."""
+    A forecast reads a part of the filter, so it is not made for each batch. It is needed only at numbers of keys that
+    are known in advance: when a tenth of the newest slice is left, and when the slice is full. Keys are added only up
+    to the next of these numbers at a time, so a large batch does not skip it."""
 
     def __init__(
         self, seen: Filter, say: Callable[[str], object], memory: Callable[[], int | None], compact_slices: int = 0
@@ -84,7 +84,8 @@ class Lookout:
         return new
 
     def look_again(self) -> None:
-        """Recompute the next check. Call it after the slices of the seen-set were replaced."""
+        """Check again now, and compute when to check next. To be called after the slices of the seen-set have been
+        replaced."""
         self._next = self._look()
 
     def _look(self) -> int:
@@ -122,7 +123,7 @@ class Keeper:
         self._due = clock() + interval
 
     def seconds_left(self) -> float | None:
-        """Return the seconds until the next task is due, or None if there is none."""
+        """Return the seconds until the next task is due, or None if there is no task."""
         if self._rebuild is not None and self._rebuild.pending:
             return 0.0
         return self._due - self._clock() if self._changed else None
@@ -134,12 +135,12 @@ class Keeper:
 
     @property
     def rebuilt(self) -> int:
-        """The number of times that the slices of the seen-set were replaced."""
+        """The number of times that the slices of the seen-set have been replaced."""
         return 0 if self._rebuild is None else self._rebuild.done
 
     def written(self, new: bytes) -> None:
-        """Record that lines were written, and store the digests of their keys, already in the seen-set. Raises
-        OSError."""
+        """Record that new lines have been written, and store the digests of their keys, which are already in the
+        seen-set. Raises OSError."""
         self._changed |= bool(new)
         if self._rebuild is not None:
             self._rebuild.added(new)
@@ -154,8 +155,8 @@ class Keeper:
             self.store(seen)
 
     def settle(self, seen: Filter, interrupted: Callable[[], bool]) -> None:
-        """Store ``seen``. Unless a signal arrives, then finish any pending rebuild and store ``seen`` again. Raises
-        OSError."""
+        """Store ``seen``. Then finish any pending rebuild, until a signal arrives, and store ``seen`` again if it has
+        changed. Raises OSError."""
         self.store(seen)
         while self._rebuild is not None and self._rebuild.pending and not interrupted():
             before = self._rebuild.done
@@ -214,7 +215,8 @@ def deduplicate(
 
 
 def contained(source: LineSource, keys: LineKeys, seen: Filter | SharedSet | ModuleSet, out: int) -> Tally:
-    """Write the lines of ``source`` whose keys are in ``seen``; ``new`` counts the others. Raises OSError."""
+    """Write the lines of ``source`` whose keys are in ``seen``; the others are only counted, as ``new``. Raises
+    OSError."""
     tally = Tally(skipped=keys.skipped)
     for lines, digests in _blocks(source, keys, tally):
         held = [line for line, found in zip(lines, seen.contains_digests(digests), strict=True) if found]
@@ -232,8 +234,8 @@ def deduplicate_shared(
     ends or a signal arrives. Raises OSError, after which the next session of the same producer gets the unwritten
     lines.
 
-    The new lines of a block are written before the next block is requested. Until that request, the shards hold the
-    keys of the block for this producer, which may die before it has written their lines."""
+    The new lines of a block are written before the next block is requested. Until that request, the shards reserve the
+    keys of the block for this producer, as it may die before it has written their lines."""
     tally = Tally(skipped=keys.skipped)
     warned = False
     for lines, digests in _blocks(source, keys, tally):

@@ -17,8 +17,8 @@ BUSY_ALLOWED = 8  # requests allowed per window
 BUSY_WINDOW = 15.0  # seconds of the window
 SESSIONS = ("5f1c", "9a30", "d772")  # session IDs of the mirror; every page exists in each session
 PERIOD = 12.0  # seconds between two stories
-FRONT = 12  # stories on the front page
-KEPT = 50  # newest stories that still exist
+FRONT = 12  # number of stories on the front page
+KEPT = 50  # number of the newest stories that still exist
 CORRECTED = (25.0, 90.0, 240.0)  # ages of a story, in seconds, at which its text changes
 
 _HOST = re.compile(r"http://([a-z]+)\.localhost")
@@ -42,7 +42,7 @@ def links(paths: Iterable[str]) -> str:
 
 
 def tagged(request: web.Request, response: web.Response) -> web.Response:
-    """Return the response with the entity tag of its body, or 304 if the request has that tag."""
+    """Return the response with the entity tag of its body, or a 304 response if the request contains that tag."""
     assert isinstance(response.body, bytes)
     tag = ETag(f"{zlib.crc32(response.body):08x}")
     if request.if_none_match and tag in request.if_none_match:
@@ -75,7 +75,7 @@ class Pages:
 
 
 class Mirror(Pages):
-    """Serves each page of a folder many times: in every session, and in a print version."""
+    """Serves each page of a folder at many addresses: one for every session, and print versions."""
 
     async def handle(self, request: web.Request) -> web.Response:
         first, _, rest = request.path[1:].partition("/")
@@ -90,7 +90,7 @@ class News:
     """Publishes a new story every few seconds, corrects recent ones and deletes old ones.
 
     Everything is computed from ``clock``, which returns seconds since 1970, so a resumed demo shows the stories
-    published in the meantime. The first stories are from just before ``began``. The number of existing pages is
+    published in the meantime. The first stories were published just before ``began``. The number of existing pages is
     bounded.
     """
 
@@ -124,7 +124,7 @@ class News:
 
 
 class Slow:
-    """Responds late, with a different delay for each page. ``lost`` are dead links to other hosts."""
+    """Responds late, with a different delay for each page. ``lost`` contains dead links to other hosts."""
 
     def __init__(self, lost: Iterable[str]) -> None:
         self._lost = lost
@@ -142,7 +142,7 @@ class Slow:
 
 
 class Busy:
-    """Responds 429 with Retry-After to requests above its limit, and works again after that time."""
+    """Responds 429 with Retry-After to requests above its limit, and responds normally again after that time."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock

@@ -25,7 +25,7 @@ Answer = Callable[[web.Request], Awaitable[web.Response]]
 
 
 class Place(Struct, frozen=True):
-    """The ports of the hosts by name, and when the demo started, in seconds since 1970."""
+    """The ports of the hosts, by name, and the time at which the demo started, in seconds since 1970."""
 
     ports: dict[str, int]
     began: float
@@ -36,7 +36,8 @@ class Place(Struct, frozen=True):
 
 
 class DemoWeb:
-    """The web. ``clock`` returns seconds since 1970; ``place`` is its previous place, if any."""
+    """The web. ``clock`` returns seconds since 1970; ``place`` is the place where an earlier run served the web, if
+    any."""
 
     def __init__(self, clock: Callable[[], float], place: Place | None = None) -> None:
         self._clock = clock
@@ -44,14 +45,14 @@ class DemoWeb:
 
     @property
     def seeds(self) -> list[str]:
-        """The start page of every host; available only while they are served."""
+        """The URL of every host's start page; available only while the hosts are served."""
         assert self.place is not None
         return [f"{self.place.origin(name)}/" for name in HOSTS]
 
     @asynccontextmanager
     async def served(self) -> AsyncIterator[Place]:
-        """Serve the web, at its previous place if it has one. If a port is in use, releases all ports and raises
-        OSError."""
+        """Serve the web, at the place of the earlier run if there was one. If a port is in use, release all ports and
+        raise OSError."""
         async with AsyncExitStack() as stack:
             place = self.place or _free_place(self._clock())
             sockets = _bind(stack.enter_context(ExitStack()), place.ports)
@@ -84,7 +85,7 @@ async def _robots(request: web.Request) -> web.Response:
 
 def _free_place(now: float) -> Place:
     """Return a place with free consecutive ports. Raises OSError."""
-    error = OSError("no port is free")
+    error = OSError("not enough consecutive ports are free")
     for first in random.sample(_PORTS, _ATTEMPTS):
         place = Place({name: first + number for number, name in enumerate(HOSTS)}, now)
         try:

@@ -12,8 +12,8 @@
 
 A request that leaves the scheduler stays in the job. It is done when the engine has removed it from its set of requests
 in progress: its callback or errback has returned, all its results are enqueued or have passed the pipelines, or a
-request from a downloader middleware has replaced it. The job writes the end of a request after the requests that result
-from it, or in the same transaction. So after a kill, the spider gets every unfinished request again.
+request from a downloader middleware has replaced it. The job writes the requests that result from a request before the
+end of that request, or in the same transaction. So after a kill, the spider gets every unfinished request again.
 
 Scrapy is an optional dependency: only the modules of this package import it, and ``import
 crawler.tools.scrapy`` alone does not.

@@ -24,8 +24,8 @@ class Fingerprinter(Protocol):
 
 
 class DupeFilter(RFPDupeFilter):
-    """Reports whether a request was enqueued before. The scheduler, which stores requests and their seen-set in one
-    transaction, attaches the seen-set. A lookup changes nothing."""
+    """Reports whether a request was enqueued before. The seen-set is attached by the scheduler, which stores requests
+    and their seen-set in one transaction. A lookup changes nothing."""
 
     def __init__(self, fingerprinter: Fingerprinter, *, debug: bool = False) -> None:
         super().__init__(debug=debug, fingerprinter=fingerprinter)
@@ -35,7 +35,7 @@ class DupeFilter(RFPDupeFilter):
     def from_crawler(cls, crawler: Any) -> Self:
         """Create the filter from Scrapy's settings. Raises SettingsError."""
         if not getattr(load_object(crawler.settings["SCHEDULER"]), "has_seen_set", False):
-            # Fail here: an error for each request would only leave an empty crawl, which looks complete.
+            # Fail here: if each request failed instead, the crawl would be empty and look complete.
             log.critical("The spider does not start: %s", _NO_SEEN_SET)
             raise SettingsError(_NO_SEEN_SET)
         return cls(crawler.request_fingerprinter, debug=crawler.settings.getbool("DUPEFILTER_DEBUG"))

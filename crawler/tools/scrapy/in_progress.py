@@ -7,8 +7,9 @@ scraped: callback or errback have returned, each resulting request is enqueued, 
 or, if the downloader middlewares returned another request, when that one is enqueued. So this package replaces
 that set. The outcome of the download is the downloader's return value to the engine.
 
-The items of a request are flushed to the files of Scrapy's feeds before it is done. A feed writes to a buffer: an item
-in it has passed all pipelines, but SIGKILL loses it; and a request that is done would never produce it again.
+The items of a request are flushed to the files of Scrapy's feeds before it is done. A feed writes to a buffer. SIGKILL
+would lose the items in the buffer although they have passed all pipelines, and a request that is done would never
+produce them again.
 """
 
 from __future__ import annotations
@@ -93,11 +94,11 @@ class ItemFeeds:
         self._told = False
 
     def ended(self) -> None:
-        """Record that a request is done: its items must be in the files before its end is written."""
+        """Record that a request is done, so that its items must be flushed before its end is written."""
         self._due = True
 
     def flush(self) -> None:
-        """Flush the buffers to the operating system if a request has finished since the last flush."""
+        """Flush the feeds' buffers to the operating system if a request has finished since the last flush."""
         if not self._due:
             return
         self._due = False

@@ -46,7 +46,7 @@ def choices(chosen: Callable[[str], Any]) -> dict[str, dict[str, Any]]:
 
 
 def _as_chosen(text: str) -> str:
-    """Return the text with setting names replaced by those that users of Scrapy know."""
+    """Return the text with the names of settings replaced by those that users of Scrapy know."""
     for name, (table, key, _) in _CHOICES.items():
         text = text.replace(f"{table}.{key}", name)
     return text
@@ -54,12 +54,12 @@ def _as_chosen(text: str) -> str:
 
 def settings_of_job(directory: Path, per_host: int, out: int, given: Mapping[str, Mapping[str, Any]]) -> Settings:
     """Return the settings of a run on the job in the directory. At most ``out`` requests are handed out at a time, at
-    most ``per_host`` of them for one host. ``given`` are the user's ``choices``; a job keeps the parameters that shaped
-    it, and rejects other choices. Raises JobError, SettingsError."""
+    most ``per_host`` of them for one host. ``given`` contains the user's ``choices``; an existing job keeps the
+    parameters that shaped it, and choices that differ are rejected. Raises JobError, SettingsError."""
     check_whole(directory)
     check_fetcher(directory, FETCHER)
     tables: dict[str, dict[str, Any]] = shape_of_job(directory)
-    # The seen-set is looked up before a request is created, so no answer needs to be confirmed later.
+    # The seen-set is looked up before a request is queued, so the result of the lookup need not be confirmed later.
     tables.setdefault("seen", {}).setdefault("ledger", False)
     own: dict[str, dict[str, Any]] = {
         # New hosts may hold a quarter of the slots. That is twice the maximum number of requests handed out, so the

@@ -5,8 +5,8 @@ New requests and finished requests wait in memory for the next ``flush``, which 
 transaction. The caller flushes before it takes a request, so a request is never handed out
 before its own transaction is written.
 
-The bytes of a request are kept after its end until the end is durable. A power loss may undo the end of a request,
-because its record in ``pages.jsonl`` is lost; then it is queued again, and needs its bytes.
+The bytes of a finished request are kept until its end is durable. A power loss may undo the end of a request, because
+its record in ``pages.jsonl`` is lost; the request is then queued again, and needs its bytes.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ class RequestJob:
         clock: Callable[[], float] | None = None,
         platform: Platform | None = None,
     ) -> None:
-        """Raises JobError, OSError if the disk fails, and the codecs' errors if stored bytes are damaged."""
+        """Raises JobError, OSError if the disk fails, and the errors of the codecs if stored bytes are damaged."""
         steady = SteadyClock()
         self.clock = clock or steady
         now = self.clock()
@@ -104,7 +104,7 @@ class RequestJob:
         except BaseException:
             job.close()
             raise
-        job.frontier.alternate()  # save sessions where we connect
+        job.frontier.alternate()  # sessions with one host help only if this program makes the connections
         self._unwritten = _Unwritten()
         self._recent: dict[str, None] = {}
         self._ended = EndedNames([name.encode("ascii") for name in ended])
@@ -116,7 +116,7 @@ class RequestJob:
     # -- adding requests ---------------------------------------------------------------------------------------
 
     def knows(self, name: str) -> bool:
-        """Return True if the seen-set reports that a request of that name was added, and count a duplicate."""
+        """Return True if the seen-set reports that a request of that name has been added; if so, count a duplicate."""
         known = name in self._recent or name in self._unwritten.brought or self._was_seen(name)
         if known:
             self._remember(name)
@@ -127,7 +127,8 @@ class RequestJob:
         return self.job.seen.contains_many([name])[0]
 
     def may_be_new(self, name: str) -> bool:
-        """Return True if the seen-set reports that no request of that name was added. Counts nothing."""
+        """Return True if the seen-set reports that no request of that name has been added. Unlike ``knows``, this
+        counts nothing."""
         return name not in self._unwritten.brought and not self._was_seen(name)
 
     def bring(self, brought: Brought) -> int:
@@ -151,13 +152,13 @@ class RequestJob:
         return self.job.store.get(Family.REQUESTS, name) if noted is None else noted
 
     def put_note(self, name: bytes, noted: bytes) -> None:
-        """Store a note, in the transaction of the waiting requests."""
+        """Store a note in the same transaction as the waiting requests."""
         self._unwritten.notes[_NOTE + name] = noted
 
     # -- handing out requests ----------------------------------------------------------------------------------
 
     def take(self) -> Taken | None:
-        """Return the next request, or None if there is none now. Call ``flush`` first."""
+        """Return the next request, or None if none can be handed out now. Call ``flush`` first."""
         frontier, now = self.job.frontier, self.clock()
         while frontier.queued:
             lease = frontier.take(now)
@@ -172,7 +173,7 @@ class RequestJob:
         return None
 
     def answered(self, taken: Taken) -> None:
-        """Record that the request has left the network, so that its host may get the next one."""
+        """Record that the request has left the network, so that its host may get the next request."""
         if not taken.answered:
             taken.answered = True
             self.job.frontier.answered(taken.lease, ANSWERED, self.clock())
@@ -236,7 +237,7 @@ class RequestJob:
 
     @property
     def _is_broken(self) -> bool:
-        """True if the disk failed permanently, so that memory is ahead of it."""
+        """True if the disk has failed permanently, so that it lacks changes that are in memory."""
         writer = self.job.writer
         return writer.failed is not None or (writer.in_transaction and writer.blocked is None)
 

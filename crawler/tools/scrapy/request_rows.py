@@ -36,8 +36,8 @@ class RequestRows:
     """Converts requests of one spider to rows, and rows to requests."""
 
     def __init__(self, spider: Spider, *, newest_first: bool, start_last: bool) -> None:
-        """``newest_first`` orders requests of equal priority; ``start_last`` puts start requests, in their order, after
-        all others."""
+        """With ``newest_first``, the newest of several requests of equal priority goes first. With ``start_last``,
+        start requests go after all others, in their own order."""
         self._spider = spider
         self._newest_first = newest_first
         self._start_last = start_last

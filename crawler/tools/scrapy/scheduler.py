@@ -34,9 +34,9 @@ _TAKEN = ("requests.queue", "requests.seen")  # files of Scrapy's own scheduler 
 
 
 class Scheduler(BaseScheduler):
-    """Hands out the requests of a job, and ends each when the output of its callback has been consumed."""
+    """Hands out the requests of a job, and ends each request when the output of its callback has been consumed."""
 
-    has_seen_set: ClassVar[bool] = True  # DupeFilter reads it from the class in SCHEDULER
+    has_seen_set: ClassVar[bool] = True  # DupeFilter reads this attribute from the class in SCHEDULER
 
     def __init__(self, crawler: Any) -> None:
         """Raises JobError, SettingsError, OSError, and the errors of DUPEFILTER_CLASS."""
@@ -217,7 +217,8 @@ class Scheduler(BaseScheduler):
                     raise UnreadableError("its bytes are missing from the store")
                 request = self._rows.request(taken.stored)
             except UnreadableError as error:
-                # It remains in the job and is retried at the next start, when the code that it needs may be back.
+                # The request remains in the job and is retried at the next start, when the code that it needs may be
+                # back.
                 log.error("Cannot read a stored request for %s: %s", taken.entry.href, error)
                 self._job.answered(taken)
                 self._count("scheduler/unreadable")
@@ -227,7 +228,7 @@ class Scheduler(BaseScheduler):
         return None
 
     def _write(self) -> bool:
-        """Write the waiting changes. Returns False if that is impossible now: no request can be handed out then."""
+        """Write the waiting changes. Returns False if that is impossible now, so that no request can be handed out."""
         if self._broken:
             return False
         self._feeds.flush()
@@ -261,7 +262,8 @@ class Scheduler(BaseScheduler):
         if out is not None:
             self._job.end(*out)
             self._feeds.ended()
-            # The results of the request are in memory too; all are written together after this turn of the reactor.
+            # The requests that result from this one are in memory too: all are written together after this turn of the
+            # reactor.
             if self._writing is not None:
                 self._writing.schedule()
 
@@ -270,7 +272,7 @@ class Scheduler(BaseScheduler):
 
 
 def _directory(job: str | None, held: contextlib.ExitStack) -> Path:
-    """Return the directory of the job; without JOBDIR, a temporary one that ``held`` removes."""
+    """Return the directory of the job; without JOBDIR, a temporary directory that ``held`` removes."""
     if job is not None:
         return Path(job)
     log.warning("JOBDIR is not set: the requests are in a directory that is removed when the spider closes")
@@ -293,7 +295,7 @@ def _check_vacant(directory: Path) -> None:
     if not holds_job(directory):
         for name in _TAKEN:
             path = directory / name
-            if path.is_dir() or (path.is_file() and path.stat().st_size):  # left empty by a spider that failed to start
+            if path.is_dir() or (path.is_file() and path.stat().st_size):  # a spider that failed to start left it empty
                 raise JobError(
                     f"{directory} holds a crawl of Scrapy's own scheduler ({name}), which cannot be resumed: finish "
                     "it with that scheduler, or set JOBDIR to a new directory"
@@ -302,7 +304,8 @@ def _check_vacant(directory: Path) -> None:
 
 
 class MemoryRequests:
-    """Requests that cannot be stored, by priority, newest first. ``names`` has the names of all of them so far."""
+    """Requests that cannot be stored, by priority, newest first. ``names`` contains the names of all requests that were
+    ever added."""
 
     def __init__(self) -> None:
         self._heap: list[tuple[int, int, Request]] = []

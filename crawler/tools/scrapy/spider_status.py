@@ -29,7 +29,7 @@ PAUSE = 50.0  # pause after a count of all hosts, as a multiple of its duration
 
 
 class SpiderStatus:
-    """Reports the status of a running spider's job. A failure to write it is harmless."""
+    """Writes the status of a running spider's job. A failure to write the status is harmless."""
 
     def __init__(self, job: Job, settings: Settings, clock: Callable[[], float]) -> None:
         self._job = job
@@ -42,7 +42,7 @@ class SpiderStatus:
         self.out: dict[Lease, str] = {}  # URLs of the requests that are handed out
 
     def show(self, now: float) -> None:
-        """Write the status if it is due."""
+        """Write the status if an update is due."""
         if now < self._next:
             return
         self._next = now + INTERVAL
@@ -74,7 +74,8 @@ class SpiderStatus:
         return assemble(figures, hosts, run, state="running", now=now, ahead=SeenAhead())
 
     def _count_hosts(self, now: float) -> None:
-        """Count the hosts by state, less often if there are many, so that counting takes a bounded share of time."""
+        """Count the hosts by state. The more hosts there are, the less often they are counted, so that counting takes a
+        bounded share of the time."""
         if now >= self._next_count:
             began = time.perf_counter()
             self._states.settle()

@@ -1,6 +1,5 @@
-"""Start requests: a spider yields them all at each start, and those that an earlier run has queued are skipped.
-
-Start requests that an earlier run had not reached when it was killed are new, and are queued. A request that a spider
+"""Handles start requests. A spider yields all of them at each start; those that an earlier run has queued are skipped.
+Start requests that earlier runs had not reached when they were killed are new, and are queued. A request that a spider
 yields twice in one run is queued twice: for each fingerprint the job stores how often it was queued, and how often it
 was yielded in the last run.
 """
@@ -24,8 +23,8 @@ _NUMBER = struct.Struct("<Q")
 
 
 class StartRequests:
-    """Recognises the start requests of this run. It is a spider middleware before all others, so it sees the requests
-    exactly as the engine gets them."""
+    """Recognises the start requests of this run. It is placed before all other spider middlewares, so it sees the
+    requests exactly as the engine gets them."""
 
     def __init__(self) -> None:
         self._coming: weakref.WeakSet[Request] = weakref.WeakSet()
@@ -33,8 +32,8 @@ class StartRequests:
         self._run = 0
 
     def watch(self, methods: defaultdict[str, deque[Any]]) -> None:
-        """Insert this object before all spider middlewares. Before Scrapy 2.13, start requests are a generator; since
-        then an asynchronous one."""
+        """Insert this object before all spider middlewares. Start requests are a generator before Scrapy 2.13, and an
+        asynchronous generator since then."""
         methods["process_start"].append(self.process_start)
         methods["process_start_requests"].append(self.process_start_requests)
 
@@ -58,7 +57,8 @@ class StartRequests:
         job.put_note(_RUNS, _NUMBER.pack(self._run))
 
     def is_start(self, request: Request) -> bool:
-        """Return True if the spider's start has just yielded the request. Must be called once for each request."""
+        """Return True if the spider has just yielded the request as a start request. Must be called once for each
+        request."""
         if request in self._coming:
             self._coming.discard(request)
             return True

@@ -1,5 +1,5 @@
-"""Makes a job of requests durable in the background: syncs and generations run in the job's thread, one piece at each
-call, and the spider never waits for the disk.
+"""Makes a job of requests durable in the background: each call starts at most one piece of a sync or generation, which
+runs in the job's thread, so the spider never waits for the disk.
 
 It also tracks finished requests whose bytes are still stored. The bytes are deleted once the end of the request is
 durable.
@@ -25,7 +25,7 @@ def delete(names: Iterable[bytes], batch: Batch) -> None:
 
 
 class EndedNames:
-    """Finished requests whose bytes are still stored. A sync makes the ends durable that were written before it
+    """Finished requests whose bytes are still stored. A sync makes those ends durable that were written before the sync
     started."""
 
     def __init__(self, found: list[bytes]) -> None:
@@ -38,7 +38,8 @@ class EndedNames:
         self._written.extend(names)
 
     def begin_sync(self) -> None:
-        """Record the start of a sync. This sync also covers the ends of an earlier sync that failed."""
+        """Record the start of a sync. If an earlier sync failed, this one also covers the ends that the earlier one was
+        to cover."""
         self._syncing += self._written
         self._written = []
 
@@ -54,7 +55,7 @@ class EndedNames:
 
 
 class Upkeep:
-    """Runs the syncs and generations of one job, one after another."""
+    """Runs the syncs and generations of one job, one at a time."""
 
     def __init__(self, job: Job, ended: EndedNames, settings: DurabilitySettings, now: float) -> None:
         self._job = job

@@ -128,8 +128,8 @@ class TestLogins:
             ({"CRAWLER_ENGINE_PASSWORD": "a", "CRAWLER_ENGINE_PASSWORD_FILE": "b"}, "remove one of them"),
             ({"CRAWLER_ENGINE_PASSWORD_FILE": "/nowhere"}, "cannot read /nowhere: No such file"),
             ({"CRAWLER_ENGINE_PASSWORD_FILE": "/dev/null"}, "cannot read /dev/null"),
-            ({"CRAWLER_ENGINE_PASSWORD_FILE": __file__}, "not one line of text"),
-            ({"CRAWLER_ENGINE_PASSWORD": "a\nb"}, "not one line of text"),
+            ({"CRAWLER_ENGINE_PASSWORD_FILE": __file__}, "exactly one line of text"),
+            ({"CRAWLER_ENGINE_PASSWORD": "a\nb"}, "exactly one line of text"),
         ],
     )
     async def test_what_is_no_password(self, environ: dict[str, str], said: str) -> None:

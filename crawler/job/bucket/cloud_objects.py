@@ -179,7 +179,7 @@ def _reason(error: Exception) -> str:
 
 
 def _check_environment(provider: str) -> None:
-    """Raise BucketError for values that make obstore panic; the message leaves out the values."""
+    """Raise BucketError if the value of an environment variable would make obstore panic; the message leaves it out."""
     for name, value in os.environ.items():
         if name.startswith(f"{provider}_") and not value.isprintable():
             raise BucketError(f"the environment's {name} is not a single line of text: remove its line breaks")

@@ -35,7 +35,7 @@ Beside = Callable[[Callable[[], Any]], Awaitable[Any]]
 
 _EVERY = 1.0  # seconds between two log objects
 _QUIET = 5.0  # seconds between two log objects if no visit has been finished since the first
-_SIGN = 20.0  # seconds without steps between two signs of life
+_SIGN = 20.0  # seconds between two signs of life while there are no steps
 _CHUNK = 4 * 2**20  # bytes of steps per object, unless a single step is larger
 _STEPS, _SECONDS = 20_000, 300.0  # steps and seconds between two snapshots
 _REST = 10.0  # seconds to wait after a failed snapshot
@@ -116,12 +116,12 @@ class Keeping:
         self._shipping = asyncio.Lock()
         self._pace = _Pace(clock())
         self._tidied = -inf
-        self._removed = 0  # log objects below this number are removed
-        self._lacks: dict[str, float] = {}  # what the store currently refuses, and when it last did
+        self._removed = 0  # log objects below this number have been removed
+        self._lacks: dict[str, float] = {}  # what the store refuses at present, and when it last did so
 
     async def add(self, job: Job, partition: int, epoch: int) -> None:
-        """Keep the bucket up to date with the job from now on, and store its first snapshot before any request is sent.
-        Raises OSError, BucketError, BucketDown."""
+        """Keep the bucket up to date with the job from now on, and store the job's first snapshot before any request is
+        sent. Raises OSError, BucketError, BucketDown."""
         job.log.keep()
         snapshots = await self._beside(partial(Snapshots, self.objects, partition, epoch))
         kept = _Kept(job, partition, epoch, snapshots, self.number, self._clock(), job.log.mark)
@@ -314,7 +314,8 @@ class Keeping:
             self._removed = upto
 
     def _tidy(self, whole: bool) -> None:
-        """Remove unneeded objects. With ``whole``, which only one process sets, clean up the entire bucket."""
+        """Forget released partitions of which a later owner has stored a snapshot. With ``whole``, which only one
+        process sets, remove all unneeded objects from the bucket."""
         self._tidied = now = self._clock()
         for partition, left in list(self._left.items()):
             newest = newest_snapshot(self.objects, partition)

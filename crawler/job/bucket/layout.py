@@ -1,8 +1,8 @@
 """The objects of a bucket, below the address of the crawl.
 
     crawl                             which crawl the bucket holds; the first object
-    shape/NUMBER                      of a partitioned crawl: the number of partitions, and which URL belongs to which;
-                                      the last one counts
+    shape/NUMBER                      of a partitioned crawl: the number of partitions, and which URLs belong to each;
+                                      the last shape counts
     owner/PARTITION/EPOCH             the owner of the partition from that epoch on, and the name of its log
     owner/PARTITION/EPOCH-released    exists once that owner has released the partition properly
     log/WORKER/NUMBER                 steps, in order; the last object may close the log
@@ -63,7 +63,7 @@ class CrawlObject(Struct, frozen=True):
 
     @property
     def sealing(self) -> Sealing:
-        """The seal of the log objects."""
+        """Seals and opens the messages in the log objects."""
         return Sealing(bytes.fromhex(self.secret))
 
 

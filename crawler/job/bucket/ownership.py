@@ -169,8 +169,8 @@ def begin_crawl(objects: Objects, directory: Path, disk: Disk) -> CrawlObject:
 
 
 def _begin(objects: Objects, directory: Path, disk: Disk) -> CrawlObject:
-    """Start a crawl. The directory records it first, so if this process is killed in between, the next one starts a new
-    crawl."""
+    """Start a crawl. It is recorded in the directory first: if this process is killed in between, the next process
+    starts a new crawl."""
     crawl = CrawlObject.new()
     lock = JobLock(directory)
     try:

@@ -62,7 +62,7 @@ class Wanted(Struct, frozen=True):
 
 EVERYTHING = Wanted()
 _AT_ONCE = 8  # number of files fetched concurrently
-_AT_HAND = 2  # pieces kept in memory, because small files share them
+_AT_HAND = 2  # number of pieces kept in memory, because small files share them
 
 
 class Restored(Struct, frozen=True):

@@ -44,7 +44,7 @@ from crawler.job.transaction import OUTPUT_ENDS
 BODY = struct.Struct(">32sQ")  # header of each body in a pack: SHA-256 and size; its bytes follow
 LOOK = "look"  # folder in the frozen state from which its store is read
 _SMALL = 64 * 1024  # maximum bytes of a file that shares a piece with others
-_KNOWN_MOST = 65_536  # names of recent bodies to remember
+_KNOWN_MOST = 65_536  # number of names of recent bodies to remember
 
 
 class Held(Struct, frozen=True):

@@ -204,8 +204,8 @@ class Generations:
         """Write the segments of a generation. Runs in a thread while the crawl continues.
 
         ``sequence`` is the journal's next number at the moment of the snapshot, ``now`` the time in seconds since 1970.
-        Transactions that run at the same time may set bits in the segments: complete the generation only after all of
-        them are written. Raises OSError; earlier generations are untouched.
+        Transactions that run at the same time may set bits in the segments: complete the generation only after all
+        these transactions have been written. Raises OSError; earlier generations are untouched.
         """
         before = self.newest
         known = {} if before is None else {s.name: s for s in before.segments if s.sealed}

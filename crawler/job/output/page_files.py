@@ -76,7 +76,7 @@ class PageFiles:
         self.append(data)
 
     def _begin(self) -> None:
-        """Start the next file. Raises OSError, with the state unchanged."""
+        """Start the next file. Raises OSError; the state is then unchanged."""
         number, start = self._segment.number + 1, self.end
         path = page_file(self.path, number)
         begun = AppendedFile(path, self._disk, job=self.path.parent)

@@ -58,7 +58,7 @@ class Frame(Struct, frozen=True):
 
 
 class SeekableWriter:
-    """Writes a file sequentially with ``write``, whose exceptions it passes on."""
+    """Writes a file sequentially by calls of ``write``. Passes on the exceptions that ``write`` raises."""
 
     def __init__(self, write: Callable[[bytes], object]) -> None:
         self._write = write
@@ -151,8 +151,8 @@ class SeekableReader:
 
 
 class PlainReader:
-    """Reads parts of a zstd file without a frame table, for example from another program, sequentially. Text after
-    damage is unavailable. Raises OSError."""
+    """Reads parts of a zstd file without a frame table, for example one that another program wrote, sequentially. Text
+    after damage is unavailable. Raises OSError."""
 
     def __init__(self, file: BinaryIO) -> None:
         """``file`` is closed with the reader."""

@@ -4,11 +4,11 @@
     value  a message
 
 Rows are written in the same transaction as the changes they report, and their numbers increase for each target. They
-are sent in batches, numbered from 1 for each target in each *epoch*, the time for which one process has the partition
-open. A row is removed only when its batch is durable at the target, because acceptance by a carrier proves nothing. If
-a batch is not acknowledged in time, it and all later ones are sent again, because the target accepts batches only in
-order. In a new epoch all remaining rows are sent again with new numbers; admitting rows again has no effect at the
-target.
+are sent in batches, numbered from 1 for each target in each *epoch*, the time during which one process has the
+partition open. A row is removed only when its batch is durable at the target, because acceptance by a carrier proves
+nothing. If a batch is not acknowledged in time, it and all later ones are sent again, because the target accepts
+batches only in order. In a new epoch all remaining rows are sent again with new numbers; admitting rows again has no
+effect at the target.
 
 A new epoch is also needed if a partition has been restored from a backup, so that a target has more or fewer rows than
 it has acknowledged: ``outrun`` indicates this.
@@ -30,8 +30,8 @@ from crawler.job.partition.messages import UnknownMessage, decode_message
 
 AGAIN = 2.0  # seconds before an unacknowledged batch is first sent again
 AGAIN_MOST = 30.0  # maximum of these seconds, which are doubled each time
-WINDOW = 32  # batches in flight to one target
-_ROWS = 64  # rows read at a time
+WINDOW = 32  # maximum number of batches in flight to one target
+_ROWS = 64  # number of rows read at a time
 
 _KEY = struct.Struct(">HQ")
 KEY_SIZE = _KEY.size

@@ -29,7 +29,7 @@ _HOSTS = 32_768  # hosts whose partition is cached, so that a link costs only a 
 
 
 def suffixes() -> str:
-    """Return the version of the public suffix list: another version may place hosts elsewhere."""
+    """Return the version of the public suffix list: another version may place hosts in other partitions."""
     return suffix_list_version()
 
 

@@ -308,7 +308,7 @@ class RocksStore(Store):
         fault = log_fault(self._path)
         if fault is not None and fault.behind and (fault.durable or self._broken is Broken.REFUSE):
             raise StoreDamagedError(
-                f"cannot open the store {self._path}: damaged: {fault}: `crawler repair` recovers them, nothing was "
+                f"cannot open the store {self._path}: damaged: {fault}: `crawler repair` recovers them; nothing was "
                 "changed"
             )
 
@@ -627,7 +627,8 @@ _LOCK = "LOCK"
 
 
 def copy_closed(path: Path, to: Path) -> None:
-    """Create the directory ``to``, on the same file system, with the files of the database at ``path``, if it exists.
+    """Create the directory ``to``, on the same file system, with the files of the database at ``path``, if there is
+    one.
 
     Nothing is made durable. Raises OSError."""
     make_private_directory(to)
@@ -645,7 +646,7 @@ def data_files(path: Path) -> list[str]:
 
 
 def link_files(path: Path, links: Path) -> None:
-    """Create the directory ``links`` with a link to each file of the database at ``path``, if it exists."""
+    """Create the directory ``links`` with a link to each file of the database at ``path``, if there is one."""
     make_private_directory(links, parents=True)
     if path.is_dir():
         for name in data_files(path):

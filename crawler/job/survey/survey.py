@@ -23,10 +23,10 @@ from crawler.job.survey.record_kinds import clipped, is_unfetched, time_of
 from crawler.job.survey.top_rows import TopRows
 from crawler.url.urls.host_key import host_key
 
-RECENT = 60  # records that are kept in full
-LISTED = 100  # newest URLs kept for each kind of failure
-HOSTS = 1_000  # hosts kept
-KINDS = 1_000  # statuses, types and reasons kept
+RECENT = 60  # number of newest records that are kept in full
+LISTED = 100  # number of newest URLs kept for each kind of failure
+HOSTS = 1_000  # maximum number of hosts kept
+KINDS = 1_000  # maximum number of statuses, of types and of reasons kept
 SHOWN_HOSTS = 50
 SHOWN_TYPES = 20
 LONGEST = 2_000  # maximum length of a URL in characters; longer ones are cut
@@ -40,8 +40,8 @@ _TOP = {"statuses": 1, "types": 2, "reasons": 1}  # number of columns
 
 
 class Row(Struct):
-    """A record. ``number``: its position among all records, from 1. ``words``: the error, or the target of a
-    redirect."""
+    """A record, as the statistics keep it. ``number``: its position among all records, from 1. ``words``: the error, or
+    the target of a redirect."""
 
     number: int
     url: str
@@ -91,7 +91,7 @@ class Survey(Struct):
             self._count(record, row, column)
 
     def total(self, *columns: str) -> int:
-        """Return the sum of these columns over all hosts."""
+        """Return the sum of the values in these columns over all hosts."""
         return sum(self.totals.get(column)[0] for column in columns)
 
     def answer(self) -> dict[str, Any]:

@@ -58,8 +58,8 @@ def _misunderstood() -> BucketError:
 
 
 def check_apart(directory: Path, address: str) -> None:
-    """Raise BucketError if the job's directory contains the store's, or the reverse: removing the outer one would
-    remove both."""
+    """Raise BucketError if the job's directory contains the store's directory, or lies inside it: removing the outer
+    one would remove both."""
     if not address.startswith("file:"):
         return
     job, store = directory.resolve(), Path(address.removeprefix("file:")).resolve()

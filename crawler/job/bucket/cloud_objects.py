@@ -53,7 +53,7 @@ _CONFLICTS = {"ConditionalRequestConflict", "OperationAborted"}
 _NO_LOGIN = {"ExpiredToken", "InvalidToken", "TokenRefreshRequired", "AccessDenied"}
 _PASSING_STATUSES = {"408", "409", "429"}
 _PASSING_CODES = {"RequestTimeout", "IncompleteBody", "BadDigest", "InternalError", "SlowDown", "ServiceUnavailable"}
-# The metadata services that obstore asks when the environment has no credentials.
+# The metadata services from which obstore requests credentials if the environment has none.
 _OF_MACHINE = re.compile(r"://[^/\s]+/(?:latest/(?:api/token|meta-data/)|computeMetadata/|metadata/identity/)")
 
 
@@ -112,13 +112,13 @@ class CloudObjects:
             except FileNotFoundError as error:
                 if _code(error) in _NO_BUCKET:
                     raise
-                # Some stores stop at the first missing object.
+                # Some stores stop deleting at the first missing object, so delete the objects one at a time.
                 if len(keys) > 1:
                     for key in keys:
                         self.delete([key])
 
     def _pages(self, prefix: str) -> Iterator[Listed]:
-        folder = prefix.rpartition("/")[0]  # obstore lists whole folders
+        folder = prefix.rpartition("/")[0]  # obstore can only list whole folders
         with self._faults():
             for page in obstore.list(self._store, folder or None, chunk_size=_PAGE):
                 for meta in page:
@@ -165,13 +165,13 @@ class CloudObjects:
 
 
 def _code(error: Exception) -> str:
-    """Return the error code in the store's response; empty without one."""
+    """Return the error code in the store's response; an empty string if it has none."""
     match = _CODE.search(str(error))
     return (match[1] or match[2]) if match else ""
 
 
 def _reason(error: Exception) -> str:
-    """Return the error messages of obstore and the system, without request URLs."""
+    """Return what obstore and the operating system say about the error, without request URLs."""
     text = str(error)
     line = re.sub(r"\S+://\S+", "...", text.partition("\n")[0].rpartition(" - ")[2])
     said = _SYSTEM.search(text)
@@ -179,7 +179,7 @@ def _reason(error: Exception) -> str:
 
 
 def _check_environment(provider: str) -> None:
-    """Raise BucketError for values that make obstore panic; the message leaves out the values."""
+    """Raise BucketError if the value of an environment variable would make obstore panic; the message leaves it out."""
     for name, value in os.environ.items():
         if name.startswith(f"{provider}_") and not value.isprintable():
             raise BucketError(f"the environment's {name} is not a single line of text: remove its line breaks")

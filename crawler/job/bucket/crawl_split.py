@@ -2,14 +2,14 @@
 
     take        become the owner of every partition, so that no other process writes to one, and restore it
     settle      open each partition once, to complete interrupted work and write a generation of its seen-set
-    store       store a snapshot of each unchanged, then the first snapshots of its new partitions, which share its
+    store       store a snapshot of each one as it is, then the first snapshots of its new partitions, which share its
                 pieces. The new ones count once the crawl has the new number of partitions
                 (``layout.newest_snapshot``)
     shape       put the next shape, which has that number; this completes the split
     release     release all partitions, so that their next owners have no log to close
 
-If the process is killed before the shape is put, the crawl is unchanged, and the new snapshots do not count. A process
-that takes a partition over meanwhile either finds the new shape, or is detected by the final check of the owners, which
+If the process is killed before the shape is put, the crawl is unchanged, and the new snapshots do not count. If another
+process takes a partition over meanwhile, it either finds the new shape, or the final check of the owners detects it and
 withdraws the shape.
 """
 
@@ -72,7 +72,7 @@ class Split:
     """Splits the crawl in a bucket into ``partitions`` partitions, working below an empty directory."""
 
     def __init__(self, objects: Objects, partitions: int, directory: Path, now: float) -> None:
-        """``now`` is in seconds since 1970. Raises BucketError if the split is impossible, BucketDown."""
+        """``now`` is in seconds since 1970. Raises BucketError if the split is impossible, and BucketDown."""
         self._objects = objects
         self._directory = directory
         self._now = now
@@ -112,7 +112,7 @@ class Split:
             failpoint("split.shaped")
         finally:
             for old in self._old:
-                with contextlib.suppress(BucketDown, BucketError):  # the next owner closes the log
+                with contextlib.suppress(BucketDown, BucketError):  # if it fails, the next owner closes the log
                     release(self._objects, old.number, old.holding.epoch, 0)
         return parts
 
@@ -174,7 +174,7 @@ class Split:
         known = frozenset(snapshots.newest.pieces())
         heir, *others = old.parts
         for part in others:
-            epoch = standing(self._objects, part.number).epoch + 1  # an interrupted split may have left owners
+            epoch = standing(self._objects, part.number).epoch + 1  # an interrupted split may have left owner objects
             place = f"{old.directory} for partition {part.number}"
             owner = encode("owner", Owner(worker, 0, place, self._now))
             if not put_own(self._objects, owner_key(part.number, epoch), owner):

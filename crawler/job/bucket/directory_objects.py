@@ -79,10 +79,10 @@ class DirectoryObjects:
                 folder = self._make_folder(key)
                 placed = self._link(part, self._directory / key)
             finally:
-                with suppress(OSError):  # it may not exist; a leftover is removed a day later
+                with suppress(OSError):  # the file may not exist; one that is left over is removed a day later
                     self._disk.unlink(part)
-            # Sync even if another process put the object: the caller relies on it, and that process may die before its
-            # own sync.
+            # Sync even if another process has put the object: the caller relies on the object, and that process may die
+            # before it syncs.
             self._disk.sync_directory(folder)
         return placed
 
@@ -119,7 +119,7 @@ class DirectoryObjects:
             above, folder = folder, folder / name
             if folder not in self._durable:
                 make_private_directory(folder, exist_ok=True)
-                self._disk.sync_directory(above)  # even if it existed: its creator may have died before the sync
+                self._disk.sync_directory(above)  # even if the folder existed: its creator may not have synced
                 self._durable.add(folder)
         return folder
 
@@ -187,8 +187,8 @@ class DirectoryObjects:
 
 
 def _count_names(path: Path) -> int:
-    """Return the number of hard links of a file. Opens the file, because NFS asks the server only then. Raises
-    OSError."""
+    """Return the number of hard links of a file. Opens the file, because an NFS client asks the server only then.
+    Raises OSError."""
     fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         return os.fstat(fd).st_nlink
@@ -197,7 +197,7 @@ def _count_names(path: Path) -> int:
 
 
 def _entries(folder: Path) -> list[os.DirEntry[str]]:
-    """Return the entries of a folder; none if it is not a folder. Raises OSError."""
+    """Return the entries of a folder; an empty list if there is no such folder. Raises OSError."""
     try:
         with os.scandir(folder) as entries:
             return list(entries)
@@ -206,7 +206,7 @@ def _entries(folder: Path) -> list[os.DirEntry[str]]:
 
 
 def _regular(entry: os.DirEntry[str]) -> os.stat_result | None:
-    """Return the status of a regular file; None for anything else, and for a file that was just removed. Raises
+    """Return the status of a regular file; None for anything else, and for a file that has just been removed. Raises
     OSError."""
     try:
         status = entry.stat(follow_symlinks=False)

@@ -34,8 +34,8 @@ log = logging.getLogger("crawler")
 Beside = Callable[[Callable[[], Any]], Awaitable[Any]]
 
 _EVERY = 1.0  # seconds between two log objects
-_QUIET = 5.0  # the same, if no visit was finished since
-_SIGN = 20.0  # seconds without steps between two signs of life
+_QUIET = 5.0  # seconds between two log objects if no visit has been finished since the first
+_SIGN = 20.0  # seconds between two signs of life while there are no steps
 _CHUNK = 4 * 2**20  # bytes of steps per object, unless a single step is larger
 _STEPS, _SECONDS = 20_000, 300.0  # steps and seconds between two snapshots
 _REST = 10.0  # seconds to wait after a failed snapshot
@@ -45,12 +45,12 @@ _LAST = 15.0  # seconds to wait at the end of a run for an unavailable store
 
 
 class TakenOverError(DisplacedError):
-    """Another process has closed this process's log: nothing written since counts."""
+    """Another process has closed this process's log: nothing that this process has written since counts."""
 
 
 class _Kept(Struct, eq=False):
-    """A job and its state in the bucket: ``mark`` is the last step stored. ``first``: the first object in this
-    process's log that can have steps of the job."""
+    """A job and its state in the bucket: ``mark`` is the last step stored. ``first``: the number of the first object in
+    this process's log that can contain steps of the job."""
 
     job: Job
     partition: int
@@ -85,7 +85,7 @@ class _Pace(Struct):
     signs: int = 0
 
     def is_due(self, steps: int, now: float) -> bool:
-        """Return True if steps are to be put now. If no new ones have arrived since the last call, waiting steps are
+        """Return True if the waiting steps must be put now. If no steps have been added since the last call, they are
         put at once, because other processes may be waiting for a link in them, or for the end of the crawl."""
         before, self.steps = self.steps, steps
         return steps == before or now >= self.put_at + _QUIET
@@ -116,12 +116,12 @@ class Keeping:
         self._shipping = asyncio.Lock()
         self._pace = _Pace(clock())
         self._tidied = -inf
-        self._removed = 0  # log objects below this number are removed
-        self._lacks: dict[str, float] = {}  # what the store currently refuses, and when it last did
+        self._removed = 0  # log objects below this number have been removed
+        self._lacks: dict[str, float] = {}  # what the store refuses at present, and when it last did so
 
     async def add(self, job: Job, partition: int, epoch: int) -> None:
-        """Keep the bucket up to date with the job from now on, and store its first snapshot before any request is sent.
-        Raises OSError, BucketError, BucketDown."""
+        """Keep the bucket up to date with the job from now on, and store the job's first snapshot before any request is
+        sent. Raises OSError, BucketError, BucketDown."""
         job.log.keep()
         snapshots = await self._beside(partial(Snapshots, self.objects, partition, epoch))
         kept = _Kept(job, partition, epoch, snapshots, self.number, self._clock(), job.log.mark)
@@ -134,7 +134,7 @@ class Keeping:
 
     async def keep(self) -> OSError:
         """Keep the bucket up to date until cancelled. If another process closes the log (TakenOverError) or a disk
-        fails, make the jobs unable to write, and return the error. Other exceptions are bugs, and are raised."""
+        fails, stop the jobs from writing, and return the error. Raises all other exceptions, which are bugs."""
         failed = OSError("the bucket is no longer kept up to date")
         try:
             async with asyncio.TaskGroup() as group:
@@ -154,8 +154,8 @@ class Keeping:
             kept.job.writer.failed = kept.job.writer.failed or why
 
     async def flush(self, partition: int, *, whole: bool) -> bool:
-        """Store all steps of the partition that the bucket lacks now; with ``whole``, as a snapshot. Retries for some
-        seconds if the store is unavailable. Returns True if the bucket is complete. Raises OSError."""
+        """Store the steps of the partition that the bucket still lacks; with ``whole``, also store a snapshot. Retries
+        for some seconds if the store is unavailable. Returns True if all this was stored. Raises OSError."""
         kept = self._kept[partition]
         try:
             async with asyncio.timeout(_LAST):
@@ -165,7 +165,7 @@ class Keeping:
                         return True
         except TimeoutError:
             if not whole and kept.mark == kept.job.log.mark:
-                return True  # only other partitions' steps are late
+                return True  # only steps of other partitions are missing
         lacks = f"{kept.job.log.mark.number - kept.mark.number:,}"
         log.error("the last %s steps are only in %s: resume the crawl there", lacks, kept.job.directory)
         return False
@@ -176,8 +176,9 @@ class Keeping:
             await self._snapshot(kept)
 
     async def leave(self, partition: int, *, whole: bool) -> bool:
-        """Flush the partition, whose run is over, and release it. Returns True if the store has all of it; otherwise
-        only the disk has the last steps, and the next process to open the directory stores them. Raises OSError."""
+        """Flush the partition, whose run is over, and release it. Returns True if the bucket has all its steps;
+        otherwise only the disk has the last steps, and the next process to open the directory stores them. Raises
+        OSError."""
         kept = self._kept[partition]
         try:
             if kept.job.writer.failed is not None or not await self.flush(partition, whole=whole):
@@ -188,7 +189,7 @@ class Keeping:
         finally:
             kept.snapshots.pieces.is_over = True  # stops a snapshot in progress
             async with kept.storing:
-                # This must precede the ``del``, because another thread cuts the log.
+                # Set this before the ``del``: another thread may cut the log in between.
                 self._left[partition] = kept.epoch, kept.needs(self.log.worker)
                 del self._kept[partition]
         return True
@@ -271,7 +272,7 @@ class Keeping:
     async def _snapshot(self, kept: _Kept) -> Snapshot:
         async with kept.storing:
             if self._kept.get(kept.partition) is not kept:
-                raise BucketDown(f"partition {kept.partition} was given up")
+                raise BucketDown(f"this process no longer keeps partition {kept.partition}")
             job = kept.job
             at = job.directory / COPYING / f"{kept.epoch:08}"
             held = Held(at, job.directory, self.log.worker, self.number)
@@ -294,7 +295,7 @@ class Keeping:
         doing = asyncio.ensure_future(self._beside(partial(kept.snapshots.write, held, now)))
         try:
             return await asyncio.shield(doing)
-        except FileNotFoundError as error:  # it was compressed or moved away
+        except FileNotFoundError as error:  # the file has been compressed or moved away
             raise BucketDown(f"{error.filename} is gone; the snapshot will be retried") from error
         except asyncio.CancelledError:
             kept.snapshots.pieces.is_over = True
@@ -306,14 +307,15 @@ class Keeping:
 
     def _cut_log(self) -> None:
         """Remove the beginning of the log, which no snapshot needs any longer."""
-        firsts = [kept.needs(self.log.worker) for kept in list(self._kept.values())]  # these may be released meanwhile
+        firsts = [kept.needs(self.log.worker) for kept in list(self._kept.values())]  # any may be released meanwhile
         upto = min([*firsts, *(first for _, first in list(self._left.values()))], default=0)
         if upto > self._removed:
             self.objects.delete([log_key(self.log.worker, number) for number in range(self._removed, upto)])
             self._removed = upto
 
     def _tidy(self, whole: bool) -> None:
-        """Remove unneeded objects. With ``whole``, which only one process sets, clean up the entire bucket."""
+        """Forget released partitions of which a later owner has stored a snapshot. With ``whole``, which only one
+        process sets, remove all unneeded objects from the bucket."""
         self._tidied = now = self._clock()
         for partition, left in list(self._left.items()):
             newest = newest_snapshot(self.objects, partition)
@@ -332,7 +334,7 @@ class Keeping:
             if isinstance(error, OSError) and error.errno not in FULL:
                 raise
             if not self._lacks:
-                log.warning("%s accepts no %s at present, the crawl continues: %s", self.objects.address, what, error)
+                log.warning("%s accepts no %s at present; the crawl continues: %s", self.objects.address, what, error)
             self._lacks[what] = self._clock()
             return False
         if self._clock() >= self._lacks.get(what, inf) + _REST:  # a full store may still take small objects

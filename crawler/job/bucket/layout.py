@@ -1,8 +1,8 @@
 """The objects of a bucket, below the address of the crawl.
 
     crawl                             which crawl the bucket holds; the first object
-    shape/NUMBER                      of a partitioned crawl: the number of partitions, and which URL belongs to which;
-                                      the last one counts
+    shape/NUMBER                      of a partitioned crawl: the number of partitions, and which URLs belong to each;
+                                      the last shape counts
     owner/PARTITION/EPOCH             the owner of the partition from that epoch on, and the name of its log
     owner/PARTITION/EPOCH-released    exists once that owner has released the partition properly
     log/WORKER/NUMBER                 steps, in order; the last object may close the log
@@ -50,7 +50,7 @@ T = TypeVar("T", bound=Struct)
 
 class CrawlObject(Struct, frozen=True):
     """The crawl that the bucket holds. ``secret`` seals the objects of its logs. ``of`` identifies the job whose
-    backups the bucket stores; it is empty if the crawl itself lives here."""
+    backups the bucket stores; it is empty if the crawl itself lives in the bucket."""
 
     id: str
     secret: str
@@ -63,7 +63,7 @@ class CrawlObject(Struct, frozen=True):
 
     @property
     def sealing(self) -> Sealing:
-        """The seal of the log objects."""
+        """Seals and opens the messages in the log objects."""
         return Sealing(bytes.fromhex(self.secret))
 
 
@@ -87,8 +87,9 @@ class Shape(Struct, frozen=True):
 
 
 class Owner(Struct, frozen=True):
-    """The owner of a partition. ``worker`` is the name of its log, in which ``first`` is the first object that can have
-    steps of the partition. ``place`` describes for users where the owner runs; ``began`` is in seconds since 1970."""
+    """The owner of a partition. ``worker`` is the name of its log, in which ``first`` is the first object that can
+    contain steps of the partition. ``place`` describes for users where the owner runs; ``began`` is in seconds since
+    1970."""
 
     worker: str
     first: int
@@ -103,8 +104,8 @@ class Release(Struct, frozen=True):
 
 
 class Standing(Struct, frozen=True):
-    """The newest ``epoch`` of a partition and its owner; 0 and None if the partition never had an owner. ``releases``:
-    the epochs whose owners released it."""
+    """The newest ``epoch`` of a partition and its owner; 0 and None if the partition has never had an owner.
+    ``releases``: the epochs whose owners have released it."""
 
     epoch: int = 0
     owner: Owner | None = None
@@ -112,13 +113,13 @@ class Standing(Struct, frozen=True):
 
     @property
     def is_released(self) -> bool:
-        """True if the newest owner has released the partition."""
+        """True if its newest owner has released the partition."""
         return self.epoch in self.releases
 
 
 class Stored(Struct, frozen=True):
     """A file as a sequence of pieces; ``size`` is in bytes. A small file shares a piece with others, and starts at byte
-    ``at``."""
+    ``at`` of that piece."""
 
     size: int = 0
     pieces: tuple[str, ...] = ()
@@ -131,8 +132,8 @@ class Snapshot(Struct, frozen=True):
 
     ``files``: the files of the state, by their path in the job. ``pages``: the whole text of the records. ``outputs``:
     the files of other outputs. ``bodies``: packs of the bodies that the records name; ``missing``: how many of these
-    did not exist. ``made_at`` is in seconds since 1970. ``partitions``: the snapshot counts only if the crawl has this
-    many (set for the first ones after a split); 0: it always counts.
+    bodies did not exist. ``made_at`` is in seconds since 1970. ``partitions``: the snapshot counts only if the crawl
+    has this many partitions (set for the first snapshots after a split); 0: it always counts.
     """
 
     epoch: int
@@ -201,7 +202,7 @@ def encode(kind: str, content: Struct) -> bytes:
 
 
 def decode(kind: str, data: bytes, of: type[T], name: str) -> T:
-    """Decode an envelope. ``name``: how messages refer to the object. Raises BucketError."""
+    """Decode an envelope. Error messages refer to the object by ``name``. Raises BucketError."""
     try:
         return content_of(decode_envelope(data, f"{MAGIC}-{kind}", VERSION, name), of, name)
     except UnknownVersionError as error:
@@ -248,8 +249,8 @@ def standing(objects: Objects, partition: int) -> Standing:
 
 
 def is_at_work(objects: Objects, partition: int, now: float) -> bool:
-    """Return True if the partition has an owner that has stored steps or a sign of life shortly before ``now``. All
-    times are by the store's clock. Raises BucketError, BucketDown."""
+    """Return True if the partition has an owner, and this owner stored steps or a sign of life shortly before ``now``.
+    All times are by the store's clock. Raises BucketError, BucketDown."""
     there = standing(objects, partition)
     if there.owner is None or there.is_released:
         return False
@@ -264,7 +265,7 @@ def snapshots(objects: Objects, partition: int) -> list[tuple[int, int]]:
 
 
 def read_snapshot(objects: Objects, partition: int, place: tuple[int, int]) -> Snapshot | None:
-    """Read a snapshot; None if it was removed meanwhile. Raises BucketError, BucketDown."""
+    """Read a snapshot; None if it has been removed meanwhile. Raises BucketError, BucketDown."""
     return read(objects, snapshot_key(partition, *place), Snapshot)
 
 
@@ -275,7 +276,7 @@ def _counts(objects: Objects, snapshot: Snapshot) -> bool:
 
 
 def newest_snapshot(objects: Objects, partition: int, most: int | None = None) -> Snapshot | None:
-    """Return the partition's newest snapshot that counts, from an epoch up to ``most``. Raises BucketError,
+    """Return the partition's newest snapshot that counts, of epoch ``most`` or earlier. Raises BucketError,
     BucketDown."""
     for place in snapshots(objects, partition):
         found = read_snapshot(objects, partition, place) if most is None or place[0] <= most else None

@@ -50,7 +50,7 @@ class Log:
         number = self._after_listed(number)
         while not self._objects.put(log_key(self.worker, number), data):
             found = self._chunks(number)
-            if found is _MISSING:  # the store may return it later
+            if found is _MISSING:  # the store may return the object later
                 raise BucketDown(f"{self._objects.address} does not return {log_key(self.worker, number)} yet")
             if found is _CLOSED:
                 break
@@ -58,8 +58,8 @@ class Log:
         return number
 
     def end(self, first: int) -> int:
-        """Return the number after the last object; ``first`` if there is none from that number on. Raises BucketError,
-        BucketDown."""
+        """Return the number after the last object, or ``first`` if no object has that number or a greater one. Raises
+        BucketError, BucketDown."""
         number = self._after_listed(first)
         while self._objects.get(log_key(self.worker, number)) is not None:
             number += 1
@@ -102,8 +102,8 @@ class Log:
 
     def read(self, partition: int, first: int, end: int | None = None, *, is_closed: bool = False) -> Iterator[Chunk]:
         """Yield the partition's steps in the objects from ``first`` up to but not including ``end``, or to the end of
-        the log. ``is_closed``: the log was closed, so a missing object means that it was removed, not that the log
-        ends. Raises BucketError, BucketDown."""
+        the log. ``is_closed``: the log has been closed, so if an object is missing, it was removed, and the log does
+        not end there. Raises BucketError, BucketDown."""
         with ThreadPoolExecutor(_AHEAD, thread_name_prefix="bucket") as executor:
             for start in itertools.count(first, _AHEAD):
                 numbers = range(start, start + _AHEAD if end is None else min(start + _AHEAD, end))
@@ -128,6 +128,6 @@ def steps_after(objects: Objects, sealing: Sealing, partition: int, snapshot: Sn
     elif snapshot.epoch < now.epoch:
         after = read(objects, owner_key(partition, snapshot.epoch + 1), Owner)
         if after is not None and after.worker == snapshot.worker:
-            end = after.first  # the same process took it again, without closing its log
+            end = after.first  # the same process took the partition again, without closing its log
     log = Log(objects, sealing, snapshot.worker)
     yield from log.read(partition, snapshot.log, end, is_closed=snapshot.epoch < now.epoch)

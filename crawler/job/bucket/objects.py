@@ -26,7 +26,7 @@ class BucketError(UserFault):
 
 
 class BucketDown(Failure):
-    """The store does not answer, or reports that it is unavailable: the same call may succeed later."""
+    """The store does not respond, or reports that it is unavailable: the same call may succeed later."""
 
 
 class Listed(Struct, frozen=True):
@@ -81,7 +81,8 @@ def check_prefix(prefix: str) -> None:
 
 def put_own(objects: Objects, key: str, data: bytes) -> bool:
     """Put the object unless another one has that key. Returns True if the object with that key now has this content,
-    even if it existed before, as after a put whose response was lost. Raises BucketError and BucketDown."""
+    even if it existed before: an earlier put may have stored it although its response was lost. Raises BucketError and
+    BucketDown."""
     return objects.put(key, data) or objects.get(key) == data
 
 

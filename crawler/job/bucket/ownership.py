@@ -1,16 +1,16 @@
 """Decides who may write the steps of a partition in a bucket; a crawl of one process is partition 0. All ownership
 transitions are in this module.
 
-    state of the newest owner   found                         what the next one does
+    state of the newest owner   found                         what the next owner does
     none                        no owner object               put owner 1
     writing                     its log is open               wait until the owner dies; close its log; put the next
     closed                      its log is closed             put the next owner
     released                    its release object            put the next owner
     ours                        this process had it before    put the next owner
 
-Putting an owner object fails if another process has put that epoch: that process is the owner. A process whose log is
-closed has lost all its partitions, and writes no more of their steps. An owner that releases a partition puts the
-release object once the log has all its steps.
+Putting an owner object fails if another process has already put the one of that epoch: that process is the owner. A
+process whose log is closed has lost all its partitions, and writes no more of their steps. An owner that releases a
+partition puts the release object once the log has all its steps.
 """
 
 from __future__ import annotations
@@ -55,8 +55,8 @@ VERSION = 1
 
 
 class Here(Struct, frozen=True):
-    """``DIR/bucket.json``: the bucket in which the directory's crawl lives, and the names of the workers that wrote to
-    it from here: the last one, and the one about to start."""
+    """``DIR/bucket.json``: the bucket in which the directory's crawl lives, and the names of two workers that write to
+    the bucket from this directory: the last one, and the one about to start."""
 
     address: str
     crawl: str
@@ -114,9 +114,9 @@ def has_last_word(objects: Objects, partition: Path) -> bool:
 
 class Newcomer(Struct, frozen=True):
     """A process that wants to own partitions at the time ``now`` (seconds since 1970): its log, and the ``number`` of
-    its next object there. ``begins``: it may start a partition that never had an owner. ``check`` examines a job to be
-    restored before the partition is taken from its owner. ``lives`` returns True if the worker of a log is running, and
-    will therefore release any partition that it should give up."""
+    its next object there. ``begins``: it may start a partition that has never had an owner. ``check`` examines a job to
+    be restored before the partition is taken from its owner. ``lives`` returns True if the worker of a log is running,
+    and will therefore release any partition that it should give up."""
 
     log: Log
     disk: Disk
@@ -169,8 +169,8 @@ def begin_crawl(objects: Objects, directory: Path, disk: Disk) -> CrawlObject:
 
 
 def _begin(objects: Objects, directory: Path, disk: Disk) -> CrawlObject:
-    """Start a crawl. The directory records it first, so if this process is killed in between, the next one starts a new
-    crawl."""
+    """Start a crawl. It is recorded in the directory first: if this process is killed in between, the next process
+    starts a new crawl."""
     crawl = CrawlObject.new()
     lock = JobLock(directory)
     try:
@@ -184,9 +184,10 @@ def _begin(objects: Objects, directory: Path, disk: Disk) -> CrawlObject:
 
 
 def take(objects: Objects, crawl: CrawlObject, partition: int, directory: Path, newcomer: Newcomer) -> Holding | None:
-    """Become the owner of the partition, and restore its job into the directory; a partition that never had an owner
-    starts with the directory's job. Returns None if another process is to start it, or its owner is running and has not
-    released it. Raises the errors of ``newcomer.check``, JustTakenError, BucketError, BucketDown, JobError, OSError."""
+    """Become the owner of the partition, and restore its job into the directory; a partition that has never had an
+    owner starts with the directory's job. Returns None if another process must start the partition, or if its owner is
+    running and has not released it. Raises the errors of ``newcomer.check``, JustTakenError, BucketError, BucketDown,
+    JobError, OSError."""
     disk = newcomer.disk
     make_directory(directory, disk)
     lock = JobLock(directory)
@@ -204,7 +205,7 @@ def take(objects: Objects, crawl: CrawlObject, partition: int, directory: Path, 
         epoch = taking.take()
     finally:
         lock.release()
-    # If another process gets the lock now, it becomes the next owner, and this one fails.
+    # If another process gets the lock now, it becomes the next owner, and this process fails.
     behind = taking.bring()
     failpoint("bucket.brought")
     write_here(disk, directory, replace(here, workers=(worker,)))
@@ -214,7 +215,8 @@ def take(objects: Objects, crawl: CrawlObject, partition: int, directory: Path, 
 
 
 class _Taking:
-    """Takes over a partition. ``is_newest``: the last process that wrote it to the bucket used this directory."""
+    """Takes over a partition. ``is_newest``: the last process that wrote the partition's steps to the bucket used this
+    directory."""
 
     def __init__(
         self, objects: Objects, crawl: CrawlObject, partition: int, directory: Path, newcomer: Newcomer
@@ -237,7 +239,8 @@ class _Taking:
 
     @property
     def must_wait(self) -> bool:
-        """True if another process is to start the partition, or its owner must release it first."""
+        """True if this process cannot take the partition yet: another one must start it, or its owner must release
+        it."""
         if self.last is None:
             return not self._newcomer.begins
         if self.was_released or self._was_ours:

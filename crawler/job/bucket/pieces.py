@@ -1,9 +1,9 @@
 """Pieces of files in a bucket: each is stored once, under the digest of its content.
 
-    piece  =  zstd of the bytes;  its name is their BLAKE2b-160, plus -1, -2, ... if older pieces have that name
+    piece = zstd of the bytes; its name is the BLAKE2b-160 of the bytes, plus -1, -2, ... if older pieces have that name
 
 ``tidying`` removes a piece that is at least KEEP old and in no snapshot. A snapshot therefore relies only on pieces
-that other kept snapshots name, and on those put recently; an older one is put again under another name.
+that other kept snapshots name, and on those put recently; any other piece is put again under another name.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ class MissingPieceError(BucketError):
 
 
 class Pieces:
-    """Puts the pieces of one partition, and reads those of any. ``written`` and ``bytes`` count the pieces put by this
-    object and their bytes. ``is_over``: no more are put, because the process is ending. ``now``: the time of the
-    snapshot that will name them, in seconds since 1970."""
+    """Puts the pieces of one partition, and reads those of any partition. ``written`` and ``bytes`` count the pieces
+    put by this object and their bytes. ``is_over``: no more pieces are put, because the process is ending. ``now``: the
+    time of the snapshot that will name them, in seconds since 1970."""
 
     def __init__(self, objects: Objects, partition: int, known: Iterable[str] = (), now: float = 0.0) -> None:
         """``known``: the names of existing pieces that are not removed meanwhile."""

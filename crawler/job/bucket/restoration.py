@@ -47,8 +47,9 @@ def every_file(name: str) -> bool:
 
 class Wanted(Struct, frozen=True):
     """What to restore. ``most``: the newest epoch whose snapshot may be used; None: any. ``needed(path)`` returns True
-    if the content of that file of the job is needed; other files are restored by size only, which takes no disk space.
-    For bodies it is called with their directory; if they are not needed, none is restored."""
+    if the content of that file of the job is needed; other files are created with their size but no content, which
+    takes no disk space. For bodies, ``needed`` is called with their directory; if it returns False, no body is
+    restored."""
 
     most: int | None = None
     needed: Callable[[str], bool] = every_file
@@ -60,8 +61,8 @@ class Wanted(Struct, frozen=True):
 
 
 EVERYTHING = Wanted()
-_AT_ONCE = 8  # files fetched concurrently
-_AT_HAND = 2  # pieces kept in memory, because small files share them
+_AT_ONCE = 8  # number of files fetched concurrently
+_AT_HAND = 2  # number of pieces kept in memory, because small files share them
 
 
 class Restored(Struct, frozen=True):
@@ -81,8 +82,8 @@ def restore(
     disk: Disk,
     wanted: Wanted = EVERYTHING,
 ) -> Restored:
-    """Restore the job of the partition into ``directory``, replacing any job there. ``sealing`` is the crawl's. Raises
-    BucketError (also if there is no snapshot), BucketDown, JobError, OSError."""
+    """Restore the job of the partition into ``directory``, replacing any job there. ``sealing`` seals the logs of the
+    crawl. Raises BucketError (also if there is no snapshot), BucketDown, JobError, OSError."""
     make_private_directory(directory, parents=True, exist_ok=True)
     snapshot = fetch(objects, partition, directory, disk, wanted)
     chunks = steps_after(objects, sealing, partition, snapshot) if snapshot.worker else None
@@ -102,7 +103,7 @@ def fetch(objects: Objects, partition: int, directory: Path, disk: Disk, wanted:
         except MissingPieceError:
             if snapshot == tried:
                 raise
-            tried = snapshot  # a newer one may have replaced it meanwhile
+            tried = snapshot  # a newer snapshot may have replaced this one meanwhile
             continue
         return snapshot
 
@@ -117,7 +118,7 @@ def place_restored(directory: Path, disk: Disk, chunks: Iterable[Chunk] | None, 
         disk.unlink(directory / IDENTITY)
         disk.sync_directory(directory)
     _remove_parts(directory)
-    (making / LOCK).unlink(missing_ok=True)  # the directory has its own lock
+    (making / LOCK).unlink(missing_ok=True)  # ``directory`` has its own lock
     for path in sorted(making.iterdir(), key=lambda path: path.name == IDENTITY):
         disk.replace(path, directory / path.name)
     disk.sync_directory(directory)
@@ -129,8 +130,8 @@ def place_restored(directory: Path, disk: Disk, chunks: Iterable[Chunk] | None, 
 def follow(directory: Path, chunks: Iterable[Chunk], *, least: Mark = START, checks: bool = True) -> int:
     """Apply steps durably to the job in the directory, skipping those it already has: steps are numbered over the job's
     whole life, and no other directory has written any since. Returns the number applied. ``checks``: see ``Follower``.
-    Raises GapError if the steps do not follow the job's, or if the job does not reach the step ``least``. Also raises
-    BucketError, BucketDown, JobError, OSError."""
+    Raises GapError if the steps do not follow the job's last step, or if the job does not reach the step ``least``.
+    Also raises BucketError, BucketDown, JobError, OSError."""
     follower = Follower(directory, Platform(), read_run(directory).settings.output, checks=checks)
     try:
         before = follower.mark.number
@@ -173,8 +174,8 @@ def _fetch(pieces: Pieces, snapshot: Snapshot, directory: Path, disk: Disk, need
 
 
 def _with_figures(files: dict[str, Stored], needed: Callable[[str], bool]) -> Callable[[str], bool]:
-    """Return a function that tells which of ``files`` are needed. A caller may need only the seen-set's figures; if
-    there are none, it gets the seen-set itself. Other callers do not get the figures, which would not match the resumed
+    """Return a function that tells which of ``files`` are needed. A caller that needs only the seen-set's figures gets
+    the seen-set itself if there are no figures. Other callers do not get the figures, which would not match the resumed
     crawl."""
     if needed is every_file or not needed(SEEN_FIGURES):
         files.pop(SEEN_FIGURES, None)
@@ -222,7 +223,7 @@ def _unpack(pieces: Pieces, making: Path, digest_of_pack: str) -> list[Path]:
 
 
 def _count_bodies(making: Path) -> None:
-    """Update the store's count of bodies: the job may have had bodies that no record names."""
+    """Update the store's count of bodies: it may include bodies that no record names, which are not restored."""
     store = RocksStore(making / STORE, broken=Broken.REFUSE)
     try:
         batch = store.batch()
@@ -236,7 +237,7 @@ def _count_bodies(making: Path) -> None:
 def _make_above(path: Path, making: Path) -> None:
     for above in reversed(path.parents):
         if making in above.parents and not above.is_dir():
-            make_private_directory(above, exist_ok=True)  # several threads may create it
+            make_private_directory(above, exist_ok=True)  # several threads may create the directory
 
 
 def check_empty(directory: Path) -> None:

@@ -44,7 +44,7 @@ from crawler.job.transaction import OUTPUT_ENDS
 BODY = struct.Struct(">32sQ")  # header of each body in a pack: SHA-256 and size; its bytes follow
 LOOK = "look"  # folder in the frozen state from which its store is read
 _SMALL = 64 * 1024  # maximum bytes of a file that shares a piece with others
-_KNOWN_MOST = 65_536  # names of recent bodies to remember
+_KNOWN_MOST = 65_536  # number of names of recent bodies to remember
 
 
 class Held(Struct, frozen=True):
@@ -126,8 +126,8 @@ class Snapshots:
     # -- writing ----------------------------------------------------------------------------------------------
 
     def _look(self, held: Held) -> tuple[Mark, dict[str, int], tuple[int, int]]:
-        """Return the last step of the state, the number of bytes of each output that belong to it, and the numbers of
-        admitted and pending URLs."""
+        """Return the last step of the state, the number of bytes of each output that belong to the state, and the
+        numbers of admitted and pending URLs."""
         scratch = held.state / LOOK
         store = RocksStore(held.state / STORE, secondary=scratch)
         try:
@@ -145,7 +145,8 @@ class Snapshots:
             remove_tree(scratch)
 
     def _files(self, state: Path) -> Iterator[tuple[str, Stored]]:
-        """Store the files below a directory. Small ones share a piece, because each object costs a round trip."""
+        """Store the files below a directory. Small files share a piece, because putting an object takes a round
+        trip."""
         pack, packed = bytearray(), list[tuple[str, int, int]]()
         for top, _, names in os.walk(state):
             for name in sorted(names):
@@ -226,8 +227,8 @@ class Snapshots:
 
 
 def _output_ends(job: Path, store: Reader) -> dict[str, int]:
-    """Return the files of the other outputs, and the number of bytes of each that belong to the journal. All files but
-    the last are full; some may have been moved away."""
+    """Return the files of the other outputs, each with the number of its bytes to which the journal refers. All files
+    but the last are full; some may have been moved away."""
     found: dict[str, int] = {}
     for kind, end in decode_ends(store.get(Family.META, OUTPUT_ENDS)).items():
         for number in FORMS[kind].numbers(job):

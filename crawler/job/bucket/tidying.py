@@ -10,9 +10,9 @@ from crawler.job.bucket.objects import Objects
 
 
 def tidy(objects: Objects, now: float) -> None:
-    """Remove pieces that are in no snapshot, logs and signs of life that belong to no snapshot or owner, and owners
-    before the oldest snapshot. The closing object of each log is kept, because its worker may merely be suspended.
-    ``now`` is in seconds since 1970. Raises BucketError, BucketDown."""
+    """Remove pieces that are in no snapshot, logs and signs of life that belong to no snapshot or owner, and owner
+    objects older than the oldest snapshot. Keep the closing object of each log, because the log's worker may merely be
+    suspended. ``now`` is in seconds since 1970. Raises BucketError, BucketDown."""
     logs = defaultdict[str, list[str]](list)  # listed first: logs that start later must not be removed
     for each in objects.list("log/"):
         logs[each.key.split("/")[1]].append(each.key)
@@ -21,7 +21,7 @@ def tidy(objects: Objects, now: float) -> None:
     for partition, epoch, number in (map(int, match.groups()) for match in found):
         snapshot = read_snapshot(objects, partition, (epoch, number))
         if snapshot is None:
-            return  # just replaced by a newer one that is not listed: retry next time
+            return  # a newer snapshot that is not listed has just replaced it: retry next time
         named |= snapshot.pieces()
         workers.add(snapshot.worker)
         oldest[partition] = min(epoch, oldest.get(partition, epoch))

@@ -35,7 +35,7 @@ class UnknownVersionError(UserFault, EnvelopeError):
 
 
 def encode_envelope(magic: str, version: int, content: dict[str, Any]) -> bytes:
-    """Return the bytes of a file with this content."""
+    """Return the bytes of an envelope with this content."""
     body = json.dumps(content, indent=1, sort_keys=True).encode("ascii") + b"\n"
     return f"{magic} {version} {mmh3.hash_bytes(body).hex()}\n".encode("ascii") + body
 
@@ -48,15 +48,15 @@ def read_envelope(path: Path, magic: str, version: int, name: str) -> dict[str, 
 def content_of(
     content: dict[str, Any], kind: type[T], name: str, dec_hook: Callable[[type, Any], Any] | None = None
 ) -> T:
-    """Return the content of an envelope as a value of a type; ``dec_hook`` as in msgspec. Raises EnvelopeError."""
+    """Convert the content of an envelope to the type ``kind``; ``dec_hook`` is msgspec's. Raises EnvelopeError."""
     try:
         return msgspec.convert(content, kind, dec_hook=dec_hook)
-    except (msgspec.ValidationError, UnicodeEncodeError) as error:  # the latter for half a surrogate pair in a key
+    except (msgspec.ValidationError, UnicodeEncodeError) as error:  # UnicodeEncodeError: half a surrogate pair in a key
         raise EnvelopeError(f"{name}: {error}") from error
 
 
 def fault_of(read: Callable[[Path], object], directory: Path) -> str | None:
-    """Describe what is wrong with the file that ``read`` reads in the directory; None if it is intact, or missing."""
+    """Return what is wrong with the file in the directory that ``read`` reads; None if it is intact, or missing."""
     try:
         read(directory)
     except (EnvelopeError, OSError) as error:
@@ -84,7 +84,7 @@ def _without_waiting(path: str, flags: int) -> int:
 
 
 def envelope_version(data: bytes, magic: str) -> int | None:
-    """Return the version in the head line; None if it is not the head of an envelope."""
+    """Return the version in the head line; None if the line is not the head of an envelope."""
     words = data[:_HEAD_MAX].partition(b"\n")[0].split(b" ")
     if len(words) != 3 or words[0] != magic.encode("ascii") or not words[1].isdigit():
         return None

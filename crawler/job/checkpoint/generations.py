@@ -3,10 +3,10 @@
     seen/generation-000012        the manifest: journal sequence, the seen-set's state, its segment files and checksums
     seen/slice-3.g000012          a segment first written in generation 12
 
-A sealed segment (a full slice) is written once, and every later manifest refers to that file. The active segment is
-rewritten only if that is worth it (``must_store``). Otherwise the manifest refers to the file of an earlier generation,
-with its state and its journal position ``seen_sequence``; the keys from there on must be added on load. The watched
-keys are not in the journal, so they are written each time.
+A sealed segment (a full slice) is written once, and every later manifest refers to its file. The active segment is
+rewritten only if rewriting it is worth the cost (``must_store``). Otherwise the manifest refers to the file of an
+earlier generation, with its state and its journal position ``seen_sequence``; the keys that the journal has from there
+on must be added on load. The watched keys are not in the journal, so they are written in each generation.
 
 While a segment is written, the crawl continues to set bits in it. The order of writes makes this harmless: first the
 segments, then all transactions that started in between, then a sync of the journal, then the manifest. So every bit in
@@ -20,10 +20,11 @@ A generation may store the seen-set again, or refer to the one that an earlier g
 accepts keys is written as a whole, so storing it costs its full size however few keys are new. The journal has these
 keys anyway, and a restart sets their bits again in half a microsecond each. So the earlier slice is good enough while
 
-- the chain has the same slices: none was sealed or replaced since. The journal records only keys that were added or
-  removed;
-- few keys were added or removed since. ``BYTES_PER_KEY`` bounds the bytes written per new key, in addition to the 16
-  bytes in the journal. ``MOST_KEYS`` bounds the time of a restart. It is more than 1% of the keys of a gigabyte.
+- the chain has the same slices: none has been sealed or replaced since. The journal records only keys that were added
+  or removed;
+- few keys have been added or removed since. ``BYTES_PER_KEY`` bounds the bytes written per new key, in addition to the
+  16 bytes in the journal. ``MOST_KEYS`` bounds the time of a restart. It is more than 1% of the keys in a seen-set of
+  one gigabyte.
 
 A seen-set of at most ``FEW_BYTES`` is stored each time: writing it is cheap, and a restart then replays almost nothing.
 """
@@ -64,7 +65,7 @@ class SegmentFile(Struct, frozen=True, forbid_unknown_fields=True):
     """A segment in a manifest; ``size`` is the length of the file in bytes."""
 
     name: str
-    file: Annotated[str, Meta(pattern=rf"\A{_SEGMENT_FILE.pattern}\Z")]  # in the same directory
+    file: Annotated[str, Meta(pattern=rf"\A{_SEGMENT_FILE.pattern}\Z")]  # in the directory of the manifest
     size: int
     checksum: Annotated[str, Meta(pattern=r"\A[0-9a-f]{32}\Z")]
     sealed: bool
@@ -72,8 +73,8 @@ class SegmentFile(Struct, frozen=True, forbid_unknown_fields=True):
 
 class Manifest(Struct, frozen=True):
     """The content of a generation. ``sequence`` is the first journal number that it does not cover: everything older
-    was durable when it was written. ``seen_sequence`` is the first journal number whose keys are not in ``state`` and
-    ``segments``. ``written_at`` is in seconds since 1970; ``seconds`` is the time that writing took."""
+    was durable when the generation was written. ``seen_sequence`` is the first journal number whose keys are not in
+    ``state`` and ``segments``. ``written_at`` is in seconds since 1970; ``seconds`` is the time that writing took."""
 
     generation: int
     sequence: int
@@ -141,7 +142,8 @@ class Generations:
         return manifest
 
     def read(self, generation: int) -> Loaded:
-        """Return manifest and segments, with every checksum verified. Raises EnvelopeError, FormatError, OSError."""
+        """Return the manifest and the segments, after verifying every checksum. Raises EnvelopeError, FormatError,
+        OSError."""
         manifest = self.read_manifest(generation)
         payloads: dict[str, memoryview] = {}
         for segment in manifest.segments:
@@ -169,8 +171,8 @@ class Generations:
         return payload
 
     def load_newest(self, numbers: Sequence[int] | None = None) -> tuple[Loaded | None, list[str]]:
-        """Return the newest intact generation, or None, and the faults of newer ones. ``numbers`` restricts the choice
-        to these generations, newest first.
+        """Return the newest intact generation (None if there is none) and the faults of all newer ones. ``numbers``
+        restricts the choice to these generations, newest first.
 
         Raises UnknownVersionError: a generation of a newer program is not damage, and must not be overwritten."""
         faults: list[str] = []
@@ -202,8 +204,8 @@ class Generations:
         """Write the segments of a generation. Runs in a thread while the crawl continues.
 
         ``sequence`` is the journal's next number at the moment of the snapshot, ``now`` the time in seconds since 1970.
-        Transactions that run at the same time may set bits in the segments: complete the generation only after all of
-        them are written. Raises OSError; earlier generations are untouched.
+        Transactions that run at the same time may set bits in the segments: complete the generation only after all
+        these transactions have been written. Raises OSError; earlier generations are untouched.
         """
         before = self.newest
         known = {} if before is None else {s.name: s for s in before.segments if s.sealed}
@@ -250,8 +252,8 @@ class Generations:
         return Draft(started, manifest)
 
     def complete(self, draft: Draft, sync: Callable[[], None]) -> Manifest:
-        """Put the manifest in place, and delete surplus generations. Runs in a thread. ``sync`` makes journal and
-        outputs durable. Raises OSError; earlier generations are untouched."""
+        """Put the manifest in place, and delete surplus generations. Runs in a thread. ``sync`` makes the journal and
+        the outputs durable. Raises OSError; earlier generations are untouched."""
         sync()
         manifest = replace(draft.manifest, seconds=time.perf_counter() - draft.started)
         generation = manifest.generation
@@ -277,7 +279,8 @@ class Generations:
         return total
 
     def _next_number(self) -> int:
-        """Return a number above all numbers in the directory, including files that were set aside or not finished."""
+        """Return a number above those of all files in the directory, including files that were set aside or not
+        finished."""
         highest = 0
         for entry in self.directory.iterdir():
             number = entry.name.removesuffix(".part").rpartition(".g" if ".g" in entry.name else "-")[2]
@@ -322,7 +325,7 @@ class Generations:
                 continue
             if entry.name.rpartition(".g")[2] in spared:
                 continue
-            # Other names belong to other programs.
+            # Files with other names belong to other programs.
             ours = _SEGMENT_FILE.fullmatch(entry.name) or _MANIFEST_FILE.fullmatch(entry.name)
             if ours and entry.is_file():
                 gone.append(entry)
@@ -345,7 +348,7 @@ MOST_KEYS = 6 * 2**20  # replayed in about three seconds
 
 
 class Renewal(Struct, frozen=True):
-    """The bounds for deciding whether to store the seen-set again; measurements and simulations use others."""
+    """The bounds for deciding whether to store the seen-set again; measurements and simulations use other values."""
 
     few_bytes: int = FEW_BYTES
     bytes_per_key: int = BYTES_PER_KEY
@@ -356,8 +359,8 @@ USUAL = Renewal()
 
 
 def must_store(newest: Manifest | None, parts: Sequence[Part], keys: int, renewal: Renewal = USUAL) -> bool:
-    """True if a generation must store the seen-set again. The seen-set consists of ``parts``; ``keys`` were added or
-    removed since the ``newest`` generation's seen-set was stored."""
+    """True if a generation must store the seen-set again. The seen-set consists of ``parts``; ``keys`` keys have been
+    added or removed since the seen-set of the ``newest`` generation was stored."""
     if newest is None or {(s.name, s.sealed) for s in newest.segments} != {(part.name, part.sealed) for part in parts}:
         return True
     written = sum(part.size for part in parts if part.journaled and not part.sealed)

@@ -1,7 +1,7 @@
 """A file to which records are appended: each by one unbuffered write, so that the operating system has it before the
 journal refers to it.
 
-The journal decides where the file ends: anything after the last journalled record was never finished, and is cut off
+The journal decides where the file ends: anything after the last record in the journal is unfinished, and is cut off
 when the job is resumed.
 """
 
@@ -54,11 +54,12 @@ class AppendedFile:
         return Position(self.number, self.end, len(data), zlib.crc32(data))
 
     def holds(self, position: Position) -> bool:
-        """True if the file holds the record at this position, byte for byte."""
+        """True if the file holds, at this position, exactly the bytes of the record that was appended there."""
         return self.read(position) is not None
 
     def read(self, position: Position) -> bytes | None:
-        """Return the record at this position; None if the file does not hold it, byte for byte."""
+        """Return the record that was appended at this position; None if the file does not hold exactly its bytes
+        there."""
         if position.file != self.number or position.end > self.end or position.length > position.end:
             return None
         data = self._file.pread(position.length, position.end - position.length)
@@ -131,8 +132,8 @@ class AppendedFile:
 
 
 class Unsynced:
-    """The parts of a multi-file output that are not durable yet, apart from its last file: full files, and names in its
-    directory."""
+    """The parts of an output in several files that are not durable yet, apart from its last file: full files, and names
+    in its directory."""
 
     def __init__(self, disk: Disk, directory: Path, *, names_changed: bool) -> None:
         self.files: list[AppendedFile] = []
@@ -141,8 +142,8 @@ class Unsynced:
         self._directory = directory
 
     def sync(self, last: AppendedFile | None) -> None:
-        """Make all files durable, including ``last``, which may fill up meanwhile, and close the full ones. May run in
-        a thread during further appends, which the next call covers. Raises OSError."""
+        """Make all files durable, including ``last``, which may become full meanwhile, and close the full ones. May run
+        in a thread during further appends, which the next call syncs. Raises OSError."""
         full = list(self.files)
         for file in full if last is None else (*full, last):
             file.sync()

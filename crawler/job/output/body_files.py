@@ -1,4 +1,4 @@
-"""Bodies of answers in files named by their digest: ``DIR/bodies/ab/cd/ab...``, the SHA-256 in hexadecimal.
+"""Bodies of HTTP responses in files named by their digest: ``DIR/bodies/ab/cd/ab...``, the SHA-256 in hexadecimal.
 
 A file is written under a temporary name in the same directory and renamed, so a process that dies leaves no partial
 file under the final name. Equal bodies share a file. The file remains even if its page is not finished, and is used if
@@ -22,7 +22,7 @@ from crawler.job.output.rotated_files import Size
 from crawler.job.records import Body, StoredValue, body_name
 
 DIRECTORY = "bodies"
-BODY_SIZES = b"body-sizes"  # the store's row with the number of files and their bytes
+BODY_SIZES = b"body-sizes"  # key of the store's row with the number of files and their bytes
 LARGE = 256 * 1024  # bytes from which a body is written outside the event loop
 
 _PIECE = 2**20  # bytes read and written at a time
@@ -34,13 +34,13 @@ encode_sizes = _SIZES.encode
 
 
 def body_of(record: Record) -> str | None:
-    """Return the path, in the job directory, of a page's body as named by its record; None if it names none."""
+    """Return the path, in the job directory, of the body that a page's record names; None if it names no body."""
     name = record.get("body")
     return name if isinstance(name, str) and _NAME.fullmatch(name) else None
 
 
 def body_in(line: bytes) -> str | None:
-    """Like ``body_of``, for the line of a record."""
+    """Like ``body_of``, but given the line of a record."""
     if b'"body":"bodies/' not in line:
         return None
     record = record_of(line)
@@ -62,7 +62,7 @@ def is_whole(job: Path, name: str) -> bool:
 
 
 def decode_sizes(value: bytes | None) -> Size:
-    """Decode the store's number of files and bytes; zeros if there are none. Raises JournalError."""
+    """Decode the number of files and their bytes, as stored; zeros if the store has none. Raises JournalError."""
     return Size(0, 0) if value is None else _SIZES.decode(value)
 
 
@@ -106,17 +106,17 @@ class BodyFiles:
 
     def write_ahead(self, body: Body) -> None:
         """Write a large body before its page is finished. May run in a thread. Raises OSError; the transaction then
-        retries."""
+        writes the body again."""
         name = body_name(body.digest)
         with self._large:
             self._ahead[name] = self._put(name, body.data) or self._ahead.get(name, False)
 
     def put(self, body: Body) -> None:
-        """Write the body unless its file exists. Raises OSError; it may then be called again."""
+        """Write the body unless its file exists. Raises OSError; the caller may then try again."""
         name = body_name(body.digest)
         written = self._ahead.pop(name, None)
         if written is None:
-            # A large body gets here only if the disk was full in ``write_ahead``.
+            # A large body is written here only if the disk was full in ``write_ahead``.
             with self._large if len(body.data) > LARGE else contextlib.nullcontext():
                 written = self._put(name, body.data)
         if written:
@@ -124,14 +124,14 @@ class BodyFiles:
         failpoint("body.placed")
 
     def encoded_sizes(self) -> bytes:
-        """Return the sizes as stored in the store."""
+        """Return the number of files and their bytes, encoded for the store."""
         return encode_sizes(self.size)
 
     def _put(self, name: str, data: bytes) -> bool:
         """Write the file unless it exists. Returns True if it was written."""
         path = self._job / name
         if self._is_there(path, data):
-            self._dirty(name)  # a process that was killed before a sync may have left it
+            self._dirty(name)  # the file may come from a process that was killed before a sync
             return False
         part = path.with_name(f"{path.name}.part")
         try:
@@ -144,7 +144,7 @@ class BodyFiles:
             file.pwrite(data, 0)
         except OSError:
             with contextlib.suppress(OSError):
-                file.truncate(0)  # a full disk needs the space
+                file.truncate(0)  # free the space: the disk may be full
             raise
         finally:
             file.close()
@@ -155,8 +155,8 @@ class BodyFiles:
         return True
 
     def _is_there(self, path: Path, data: bytes) -> bool:
-        """True if the file holds these bytes. After a power loss its content may differ if no finished page names
-        it."""
+        """True if the file holds these bytes. Its content may differ after a power loss, if no finished page names the
+        file."""
         try:
             if path.stat().st_size != len(data):
                 return False
@@ -189,7 +189,8 @@ class BodyFiles:
         return True
 
     def uncount(self, line: bytes) -> None:
-        """Stop counting the body of a lost record if its file is missing: it is counted again when it is next written.
+        """Stop counting the body of a lost record if the body's file is missing: the next write of the body counts it
+        again.
 
         Raises OSError."""
         name = body_in(line)

@@ -8,8 +8,8 @@ The change follows from the record alone, without earlier records:
 
 ``insert`` is a first visit. All four are idempotent. ``docs/how-to/keep-a-copy.md`` has the table.
 
-A cursor is ``1-0-END-MARK``: its version, the offset after the last record read, and a hash of that record, to check
-that the file still holds it there. ``0`` is the beginning.
+A cursor is ``1-0-END-MARK``: its version, the offset after the last record read, and a hash of that record, which shows
+whether the file still holds the record there. ``0`` is the beginning.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from crawler.job.records import Outcome
 
 _MARK = 8  # bytes
 _CURSOR = re.compile(r"1-0-([1-9]\d{0,18})-([0-9a-f]{16})")
-# Transient statuses: another request may still get the page.
+# Statuses of transient errors: a later request may still get the page.
 _PASSING = frozenset({HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_EARLY, HTTPStatus.TOO_MANY_REQUESTS})
-# Rules that are unrelated to the URL: the page may still exist. They are the first word of ``error``.
+# Rules that do not depend on the URL: the page may still exist. The rule is the first word of ``error``.
 _NOT_NOW = frozenset({"budget", "blocked", "too_large"})
 
 
@@ -43,7 +43,7 @@ class Change(StrEnum):
 
 
 def change_of(record: Record) -> Change:
-    """Return the change that a record describes."""
+    """Return the change that a record means for a copy."""
     if record.get("probe") or record.get("gone"):
         return Change.DELETE
     match record["outcome"]:
@@ -67,7 +67,7 @@ def _of_answer(record: Record) -> Change:
         return Change.DELETE
     if record.get("visit", 1) == 1:
         return Change.INSERT
-    # Null: there was no earlier page to compare with, so the copy may lack it.
+    # If ``changed`` is null, there was no earlier page to compare with, so the copy may lack the page.
     return Change.UNCHANGED if record.get("changed") is False else Change.UPDATE
 
 
@@ -100,7 +100,8 @@ class Cursor(NamedTuple):
         return f"1-0-{self.end}-{self.mark}" if self.end else "0"
 
     def check(self, durable: int, line_before: Callable[[int], bytes | None]) -> None:
-        """Check that the last record read is still in place, in the first ``durable`` bytes. Raises CursorError.
+        """Check that the last record read is still in its place, within the first ``durable`` bytes of the file. Raises
+        CursorError.
 
         ``line_before`` returns the line that ends at an offset."""
         if self == BEGINNING:
@@ -117,7 +118,7 @@ BEGINNING = Cursor(0, "")
 
 
 def with_change(line: bytes, record: Record, end: int) -> bytes:
-    """Return a record's line, extended by its change and by the cursor after the record."""
+    """Return a record's line with two more fields: its change, and the cursor after the record."""
     return told_change(line, record, str(Cursor.after(line, end)))
 
 

@@ -1,6 +1,6 @@
 """Finds finished URLs in ``pages.jsonl`` by outcome, to requeue them.
 
-A URL may have several records, one for each visit; only its last one counts. The file is read twice: memory holds 16
+A URL may have several records, one for each visit; only the last record counts. The file is read twice: memory holds 16
 bytes and the position of each matching record, not the records.
 """
 
@@ -39,8 +39,8 @@ class Choice(Struct, frozen=True):
     """A selection of finished URLs; a criterion that is not given matches all.
 
     ``failed``: URLs that failed. ``excluded``: those that this rule excluded, or that have this outcome (``soft404``,
-    ``blocked`` or ``payment``). If both are given, either suffices. ``host``: those of this host, given with or without
-    its port. ``hrefs``: those in this set."""
+    ``blocked`` or ``payment``). If both are given, a URL need match only one of them. ``host``: those of this host,
+    given with or without its port. ``hrefs``: those in this set."""
 
     failed: bool = False
     excluded: str | None = None
@@ -112,7 +112,7 @@ def _rule_of(record: Record) -> str:
 
 
 def _record(line: bytes) -> Record | None:
-    """Parse a line; None if its URL cannot be queued (users may have edited the file)."""
+    """Parse a line; None if it has no URL that can be queued (users may have edited the file)."""
     record = record_of(line)
     href = "" if record is None else str(record["url"])
     whole = href.isascii() and href.isprintable() and " " not in href

@@ -1,7 +1,7 @@
-"""The outputs of a job: ``pages.jsonl``, and the configured further ones.
+"""The outputs of a job: ``pages.jsonl``, and any others that are configured.
 
-They are appended to, truncated and resumed together. A part is appended before the record of its page, and the record
-before the journal entry that refers to both.
+All outputs are appended to, truncated and resumed together. A page's part in another output is appended before the
+page's record, and the record before the journal entry that refers to both.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ class Outputs:
     def __init__(
         self, pages: Path, disk: Disk, file_size: int, job: Path | None = None, *, pages_size: int = 0
     ) -> None:
-        """Open the outputs. ``file_size``: bytes at which a further output starts a new file; ``pages_size``: the same
-        for the records, 0 for never. ``job`` is the job directory, if it is not the parent of ``pages``. Raises
-        OSError."""
+        """Open the outputs. ``file_size``: bytes at which outputs other than the records start a new file;
+        ``pages_size``: bytes at which the records do, 0: never. ``job`` is the job directory, if it is not the parent
+        of ``pages``. Raises OSError."""
         self.pages = PageFiles(pages, disk, pages_size)
         self._job = job or pages.parent
         self._disk = disk
@@ -64,12 +64,12 @@ class Outputs:
         return known
 
     def begin_with(self, kind: int, head: Head) -> None:
-        """Start each file of an output with the result of ``head`` for the file's name."""
+        """Start each new file of an output with the bytes that ``head`` returns for the file's name."""
         self.of(kind).head = head
 
     def append(self, part: Part) -> tuple[Position, bytes]:
-        """Append a part to its output. Returns its position and the bytes written, which include the head of a new
-        file.
+        """Append a part to its output. Returns the part's position and the bytes written, which include the head of a
+        new file.
 
         Raises OSError; nothing is written then."""
         return self.of(part.kind).append(part.data, self._file_size)
@@ -89,7 +89,7 @@ class Outputs:
         output.append_at(file, start, data)
 
     def holds(self, position: Position) -> bool:
-        """True if the output holds the record at the position, byte for byte, and its body."""
+        """True if the output holds exactly the bytes of the record at this position, and the record's body."""
         kind = kind_of(position.file)
         if kind == 0:
             line = self.pages.read(position)
@@ -146,7 +146,7 @@ class Outputs:
         self.bodies.sync()
 
     def _files(self) -> list[RotatedFiles | PageFiles]:
-        # Take a snapshot: another output may be opened while these are synced in a thread.
+        # Return a new list: another output may be opened while these files are synced in a thread.
         return [*self._further.values(), self.pages]
 
     def close(self) -> None:
@@ -158,7 +158,8 @@ class Outputs:
 def sizes_on_disk(pages: Path, bodies: Size) -> dict[str, Size]:
     """Return the size of each output of the job with this ``pages.jsonl``, by name.
 
-    ``bodies``: their size as counted by the store, because scanning them would take too long. Raises OSError."""
+    ``bodies``: the size of the bodies as counted by the store, because scanning them would take too long. Raises
+    OSError."""
     sizes = {"pages": Size(*disk_size(pages))}
     for form in FORMS.values():
         paths = [form.path(pages.parent, number) for number in form.numbers(pages.parent)]

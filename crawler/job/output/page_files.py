@@ -1,6 +1,6 @@
 """The records of a job, opened for appending: one text, in ``pages.jsonl`` or in numbered files of limited size.
 
-A full file is compressed once a generation has made its records final. This does not change positions, which are
+A full file is compressed once a generation has made its records final. Compression does not change positions, which are
 relative to the whole text.
 """
 
@@ -48,7 +48,7 @@ class PageFiles:
         if self._segment.number:
             self._unsynced.files.append(first)
             self._last = self._opened(self._segment)
-        self._text: BinaryIO | None = None  # opened to read full files when a job is resumed
+        self._text: BinaryIO | None = None  # full files, opened for reading when a job is resumed
         self._final = 0  # text before this offset is never cut
         self._is_compressing = False
 
@@ -76,7 +76,7 @@ class PageFiles:
         self.append(data)
 
     def _begin(self) -> None:
-        """Start the next file. Raises OSError, with the state unchanged."""
+        """Start the next file. Raises OSError; the state is then unchanged."""
         number, start = self._segment.number + 1, self.end
         path = page_file(self.path, number)
         begun = AppendedFile(path, self._disk, job=self.path.parent)
@@ -120,7 +120,7 @@ class PageFiles:
             self._disk.unlink(self._segment.path)
             self._unsynced.names_changed = True
             last = self._opened(before)
-            self._last.close()  # not earlier: ``_last`` must stay usable if opening the other file fails
+            self._last.close()  # close it last: ``_last`` must stay usable if opening the other file fails
             self._segment, self._last = self._full.pop(), last
         if end > self.end:
             raise OutputError(
@@ -219,7 +219,7 @@ class PageFiles:
                 yield file.sync
             except OSError:
                 with suppress(OSError):
-                    file.truncate(0)  # a full disk needs the space
+                    file.truncate(0)  # free the space: the disk may be full
                 raise
         yield partial(self._place, segment, part, target)
 

@@ -27,7 +27,7 @@ def record_of(line: bytes) -> Record | None:
 
 
 def visits_of(record: Record) -> int:
-    """Return the number of visits that the URL had, including the one of this record."""
+    """Return the number of visits that the URL has had, up to and including the one in this record."""
     visit = record.get("visit", 1)
     return visit if isinstance(visit, int) and 0 < visit < 2**32 else 1
 

@@ -1,9 +1,9 @@
 """Presents the records of a job as one text, whatever files they are in: ``pages.jsonl``, then ``pages-000001.jsonl``
 and so on, of which all but the last may be compressed.
 
-Offsets are relative to the whole text. A missing file counts as empty, so the text after it is not at the offsets in
-the journal. Damaged text reads as zeros, like a hole in a file; repairs rely on this. For a reader that requests the
-``whole`` text, damage is an error that names the file.
+Offsets are relative to the whole text. A missing file counts as empty, so the text after it is not at the offsets that
+the journal has. Damaged text reads as zeros, like a hole in a file; repairs rely on this. For a reader that requests
+the ``whole`` text, damage is an error that names the file.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ _MEASURED = 4_096  # compressed files whose sizes are cached
 
 
 class DamagedRecordsError(OSError):
-    """A file of records is missing or damaged. The message names it, and gives a remedy."""
+    """A file of records is missing or damaged. The message names the file, and gives a remedy."""
 
 
 class FileFault(Struct, frozen=True):
     """A problem with a file of records. ``kind`` is its name in the output of ``verify``. ``details``: the ``offset``
-    in the whole text where the damage starts, and the number of its ``bytes``, as far as they are known."""
+    in the whole text where the damage starts, and the number of damaged ``bytes``, if known."""
 
     kind: str
     path: Path
@@ -67,7 +67,8 @@ def compressed(path: Path) -> Path:
 
 
 def page_numbers(pages: Path) -> dict[int, Path]:
-    """Return the numbered files by number, in order; if a number has two, the compressed one. Raises OSError."""
+    """Return the paths of the numbered files by number, in order; if two files have a number, the compressed one.
+    Raises OSError."""
     # Sorting puts the compressed name last, and the last one wins.
     return dict(sorted((number, path) for number, path in _numbered(pages) if not _is_other(path)))
 
@@ -85,7 +86,8 @@ def _numbered(pages: Path) -> list[tuple[int, Path]]:
 
 
 def _is_other(path: Path) -> bool:
-    """True if the path exists and is not a regular file. It may have been compressed and removed meanwhile."""
+    """True if the path exists and is not a regular file. A file that was compressed and removed meanwhile does not
+    count."""
     try:
         return not stat.S_ISREG(path.stat().st_mode)
     except FileNotFoundError:
@@ -108,7 +110,7 @@ def lost_files(pages: Path) -> Iterator[Path]:
     there = sorted({0, *(number for number, _ in named)})
     for before, number in itertools.pairwise(there):
         path = page_file(pages, before + 1)
-        # It may have been created or compressed meanwhile: the compressed file appears before the other is removed.
+        # It may have been created or compressed meanwhile: the plain file is removed after the compressed one appears.
         if number > before + 1 and not path.exists() and not compressed(path).exists():
             yield path
 
@@ -141,7 +143,7 @@ def segments_of(pages: Path) -> list[Segment]:
     found, start = list[Segment](), 0
     for number, path in ({0: pages} | page_numbers(pages)).items():
         size, there = _size(path), path
-        if size is None:  # compressed meanwhile
+        if size is None:  # the file has been compressed meanwhile
             size = _size(compressed(path))
             there = path if size is None else compressed(path)
         size = size or 0
@@ -214,7 +216,8 @@ def open_text(pages: Path, *, whole: bool = False) -> BinaryIO:
 def lines_of(path: Path, end: int | None = None, start: int = 0) -> Iterator[tuple[int, bytes]]:
     """Yield (offset, line with its line feed) for the lines that start in the range from ``start`` to ``end``.
 
-    A line longer than any record comes in pieces. Yields nothing if there is no file. Raises OSError."""
+    A line that is longer than any record can be is yielded in pieces. Yields nothing if there is no file. Raises
+    OSError."""
     if not has_text(path):
         return
     with open_text(path) as stream:

@@ -1,7 +1,7 @@
 """Reads ``pages.jsonl`` backwards, because users ask for the latest records.
 
-The file is read in pieces from a given end, so memory stays bounded whatever its size. The iterators yield None between
-pieces, so that the caller can stop a long search.
+The file is read backwards in pieces from a given offset, so memory stays bounded whatever the file's size. The
+iterators yield None between pieces, so that the caller can stop a long search.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ def lines_backwards(
     path: Path, end: int | None = None, piece: int = PIECE, *, whole: bool = False
 ) -> Iterator[tuple[int, bytes] | None]:
     """Yield (offset, line with its line feed) from the last complete line before ``end`` (default: the end of the file)
-    to the first, and None after each ``piece`` bytes. ``whole``: see ``open_text``. Raises OSError."""
+    to the first, and None after every ``piece`` bytes. ``whole``: see ``open_text``. Raises OSError."""
     if not has_text(path):
         return
     with open_text(path, whole=whole) as stream:
         size = stream.seek(0, 2)
         at = size if end is None else min(end, size)
-        rest = b""  # the part after ``at`` of a line that starts before it
+        rest = b""  # of the line that crosses ``at``: the part after ``at``
         while at > 0:
             start = max(0, at - piece)
             stream.seek(start)

@@ -22,7 +22,7 @@ Head = Callable[[str], bytes]
 
 
 class Form(Struct, frozen=True):
-    """How an output is named: its number in a ``Position``, its directory, and the parts of its file names."""
+    """How an output is identified: its number in a ``Position``, its directory, and the parts of its file names."""
 
     kind: int
     name: str
@@ -79,8 +79,8 @@ class RotatedFiles:
         return Size(self._others.files + 1, self._others.bytes + self._last.end)
 
     def append(self, data: bytes, file_size: int) -> tuple[Position, bytes]:
-        """Append one record, to a new file if the last one has ``file_size`` bytes. Returns its position, and the bytes
-        written, including the head. Raises OSError; nothing is written then."""
+        """Append one record, to a new file if the last one has at least ``file_size`` bytes. Returns the record's
+        position, and the bytes written, including the head. Raises OSError; nothing has then been written."""
         last = self._last
         if last is None or last.end >= file_size:
             last = self._begin()
@@ -89,8 +89,8 @@ class RotatedFiles:
         return last.append(data), data
 
     def append_at(self, file: int, start: int, data: bytes) -> None:
-        """Append to the file with that number in positions, which must end at ``start``; the next number starts the
-        next file. Raises OSError, OutputError."""
+        """Append to the file with the number ``file``, which must end at ``start``. The next number starts the next
+        file. Raises OSError, OutputError."""
         last = self._last
         if file == self.end.file + 1 and start == 0:
             last = self._begin()
@@ -131,13 +131,13 @@ class RotatedFiles:
     # -- when a job is resumed ---------------------------------------------------------------------------------
 
     def holds(self, position: Position) -> bool:
-        """True if the output holds the record, byte for byte."""
+        """True if the output holds exactly the bytes of the record at this position."""
         file = self._file(file_in_output(position.file))
         return file is not None and file.holds(position)
 
     def fault(self, durable: End) -> str | None:
-        """Describe the damage before the end ``durable``, in words that follow the name of the file; None if none is
-        detected without reading the whole file. Raises OSError."""
+        """Describe the damage before the end ``durable``, in words that follow the file's name; None if no damage is
+        detected. Does not read the whole file. Raises OSError."""
         number = file_in_output(durable.file)
         if not durable.offset:
             return None

@@ -1,5 +1,5 @@
-"""The seekable format of zstd: independent frames, each with a part of the text, and a table of their sizes at the end,
-in a frame that other readers skip. So `zstd -d` can read the file, and a part of it can be read alone.
+"""The seekable format of zstd: independent frames, each with a part of the text, and at the end a table of their sizes,
+in a frame that other readers skip. So `zstd -d` can read the file, and a part of the text can be read without the rest.
 
 https://github.com/facebook/zstd/blob/dev/contrib/seekable_format/zstd_seekable_compression_format.md
 """
@@ -37,7 +37,7 @@ _FRAMES_MOST = 2**27  # limit of the format
 
 
 class SeekableError(ValueError):
-    """The file has no frame table that matches it."""
+    """The file has no frame table, or one that does not match the file."""
 
 
 class DamagedFrameError(OSError):
@@ -58,7 +58,7 @@ class Frame(Struct, frozen=True):
 
 
 class SeekableWriter:
-    """Writes a file sequentially with ``write``, whose exceptions it passes on."""
+    """Writes a file sequentially by calls of ``write``. Passes on the exceptions that ``write`` raises."""
 
     def __init__(self, write: Callable[[bytes], object]) -> None:
         self._write = write
@@ -116,8 +116,8 @@ class SeekableReader:
         self.size = sum(frame.length for frame in self._frames)
 
     def read(self, size: int, offset: int) -> bytes:
-        """Return up to ``size`` bytes of one frame from ``offset`` on; empty after the end. A damaged frame reads as
-        zeros, like a hole in a file."""
+        """Return up to ``size`` bytes of one frame from ``offset`` on; no bytes after the end of the text. A damaged
+        frame reads as zeros, like a hole in a file."""
         if offset >= self.size or size <= 0:
             return b""
         number = bisect.bisect_right(self._starts, offset) - 1
@@ -151,8 +151,8 @@ class SeekableReader:
 
 
 class PlainReader:
-    """Reads parts of a zstd file without a frame table, for example from another program, sequentially. Text after
-    damage is unavailable. Raises OSError."""
+    """Reads parts of a zstd file without a frame table, for example one that another program wrote, sequentially. Text
+    after damage is unavailable. Raises OSError."""
 
     def __init__(self, file: BinaryIO) -> None:
         """``file`` is closed with the reader."""
@@ -161,7 +161,7 @@ class PlainReader:
         self._text = zstd.ZstdFile(file)
 
     def read(self, size: int, offset: int) -> bytes:
-        """Return up to ``size`` bytes from ``offset`` on; empty after the end."""
+        """Return up to ``size`` bytes from ``offset`` on; no bytes after the end of the text."""
         try:
             self._text.seek(offset)
             return self._text.read1(size)

@@ -13,6 +13,7 @@
     part_report       a partition's report to observers of the crawl
 
 A message is a row of the outbox, written in the same transaction as the change it reports. It is sent in a numbered
-batch, and the row is removed when the receiver acknowledges that the batch is durable there. Everything in between may
-be lost. These modules do no I/O on the carrier: other modules decide how and when batches are sent.
+batch, and the row is removed when the receiver acknowledges that the batch is durable there. A batch or an
+acknowledgement may be lost on the way. These modules do no I/O on the carrier: other modules decide how and when
+batches are sent.
 """

@@ -4,12 +4,12 @@ No partition can tell alone that the crawl is over: another one may be about to 
 a round, each owner answers with the status of its partition, and once all have answered, the coordinator announces the
 next round:
 
-    round n      all are quiet: each has no work left, an empty outbox, and has read everything sent to it
+    round n      all are quiet: each has no work left and an empty outbox, and has read everything sent to it
     round n + 1  all are still quiet, in the same epochs, and no transaction was written in between
 
 Then nothing changed in any partition between its two answers. All first answers came before the second round was
-announced, and all second ones after it, so at the moment of the announcement all were quiet at once. A link is always
-in its sender's store or, durably, in its receiver's; therefore none was left.
+announced, and all second answers after that, so at the moment of the announcement all partitions were quiet. A link is
+always in its sender's store or, durably, in its receiver's; therefore none was left.
 
 A status covers durable state only, so a later loss of power does not invalidate it. A process that loses more than that
 reopens the partition under a greater epoch. A lost or late status only delays the end; so do two concurrent
@@ -28,8 +28,8 @@ NOWHERE = ""  # the last position of a stream without entries
 
 class Status(Struct, frozen=True, array_like=True):
     """An owner's answer for its partition in a round. ``version`` counts the transactions written in this epoch; all
-    are durable if the partition is ``idle``, that is, has no work left. It has read its stream up to ``read_to``.
-    ``spent``: URLs are left, but the crawl's page limit is reached."""
+    are durable if the partition is ``idle``, that is, has no work left. The partition has read its stream up to
+    ``read_to``. ``spent``: URLs are left, but the crawl's page limit is reached."""
 
     round: str
     epoch: int
@@ -48,7 +48,7 @@ class Status(Struct, frozen=True, array_like=True):
 class Announcement(Struct, frozen=True, array_like=True):
     """The coordinator's message to the owners: the round to answer and, once the crawl has ended, the epoch of each
     partition at the end. The end holds for a partition only in that epoch: a partition opened later belongs to another
-    run. ``spent``: some partition has URLs left that a limit forbids."""
+    run. ``spent``: some partition has URLs left that a limit forbids it to fetch."""
 
     round: str
     ended: tuple[int, ...] = ()
@@ -59,8 +59,8 @@ class Announcement(Struct, frozen=True, array_like=True):
         return partition < len(self.ended) and self.ended[partition] == epoch
 
     def holds(self, statuses: Sequence[Status | None]) -> bool:
-        """Return True if the crawl has ended and, judging by the statuses of all partitions, none was reopened and has
-        answered since."""
+        """Return True if the crawl has ended and, according to the statuses of all partitions, none has been reopened
+        since."""
         answered = [(number, status) for number, status in enumerate(statuses) if status is not None]
         return bool(self.ended) and all(self.ends(number, status.epoch) for number, status in answered)
 
@@ -68,10 +68,10 @@ class Announcement(Struct, frozen=True, array_like=True):
 class Look(Enum):
     """The coordinator's next action after checking the statuses."""
 
-    WAIT = auto()  # for partitions that have not answered
+    WAIT = auto()  # some partitions have not answered: wait for them
     BUSY = auto()  # some partition has work left: announce the next round later
     AGAIN = auto()  # all are quiet: announce the next round now
-    ENDED = auto()  # announce the end
+    ENDED = auto()  # the crawl is over: announce the end
 
 
 class EndRounds:

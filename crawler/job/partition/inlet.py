@@ -3,10 +3,10 @@
     key    sender (2 bytes, big-endian)
     value  version (1)  epoch (8)  number (8), big-endian
 
-A sender's row names the last of its batches that was admitted; it is written in the transaction that admits the batch.
-The next batch has the same epoch and the next number, or a greater epoch and number 1. All others are dropped: those of
-an older epoch for good, because a sender that lost power reuses numbers for other rows; those admitted before, which
-are acknowledged again; and those after a gap, which are sent again.
+A sender's row names its last admitted batch, and is written in the transaction that admits this batch. The next batch
+has the same epoch and the next number, or a greater epoch and number 1. All others are dropped: those of an older epoch
+for good, because a sender that has lost power reuses numbers for other rows; those admitted before, which are
+acknowledged again; and those after a gap, which the sender sends again.
 
 A batch is acknowledged once the transaction that admitted it is durable.
 """
@@ -45,7 +45,7 @@ class Verdict(StrEnum):
 
 class _From(Struct):
     """The state of one sender: its last ``admitted`` batch and its last ``durable`` one. ``written`` has the batches in
-    between, each with the transaction after which it is durable."""
+    between, each as the number of the transaction that admitted it, and its own number."""
 
     epoch: int = 0
     admitted: int = 0
@@ -105,7 +105,7 @@ class Inlet:
             and link_batch.epoch >= known.epoch
         ):
             return Verdict.ADMITTED
-        known.owed = True  # whatever the verdict, the sender learns what is durable here
+        known.owed = True  # tell the sender in any case what is durable here
         self._unsettled.add(link_batch.sender)
         if link_batch.epoch < known.epoch:
             return Verdict.STALE
@@ -113,7 +113,7 @@ class Inlet:
         return Verdict.REPEATED if is_known else Verdict.GAP
 
     def admitted(self, link_batch: LinkBatch, batch: Batch, transaction: int) -> None:
-        """Record in ``batch`` that the link batch was admitted in that transaction."""
+        """Record that the transaction with this number and this ``batch`` of the store admits the link batch."""
         known = self._from[link_batch.sender]
         if link_batch.epoch != known.epoch:
             known = self._from[link_batch.sender] = _From(link_batch.epoch)
@@ -123,8 +123,9 @@ class Inlet:
         batch.put(Family.INLET, row_key(link_batch.sender), _LAST.encode((link_batch.epoch, link_batch.number)))
 
     def acks(self, durable: int) -> list[Ack]:
-        """Return each acknowledgement that is due, once: for batches that became durable, and, after an unexpected
-        batch, for the state that is durable here. ``durable``: the last durable transaction, -1 if there is none."""
+        """Return the acknowledgements that are due, each only once: for batches that have become durable and, after an
+        unexpected batch, for the last batch that is durable here. ``durable``: the last durable transaction, -1 if
+        there is none."""
         due = list[Ack]()
         if durable < 0:
             return due  # not even the initial content is durable

@@ -4,8 +4,8 @@
 
 Sender and target are partitions; an acknowledgement has the sender and target of its
 batches, and is sent in the opposite direction. The number of a note is 0: it is neither kept nor acknowledged. The seal
-is keyed BLAKE2b of all preceding bytes, with the secret of the crawl. Bytes that are damaged, belong to another crawl,
-or were written by someone who can reach the carrier but does not know the secret are rejected.
+is keyed BLAKE2b of all preceding bytes, with the secret of the crawl. Bytes are rejected if they are damaged, belong to
+another crawl, or were written by someone who can reach the carrier but does not know the secret.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ class LinkBatch(NamedTuple):
 
 
 class Ack(NamedTuple):
-    """All batches from ``sender`` to ``target`` up to that number, in that epoch of the sender, are durable at the
-    target."""
+    """An acknowledgement: all batches from ``sender`` to ``target`` up to ``number``, in that ``epoch`` of the sender,
+    are durable at the target."""
 
     sender: int
     target: int

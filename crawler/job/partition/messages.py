@@ -1,13 +1,13 @@
 """Messages between partitions: MessagePack arrays that start with the number of their kind.
 
     1  Links    URLs that belong to the receiver, with all details of their ``Found``
-    2  Widened  URLs that widen the scope of the crawl, and entries of the scope of a mode
+    2  Widened  URLs that widen the scope of the crawl, and entries to add to the scope of a mode
 
 A message may arrive more than once; repetitions must have no further effect. New fields come last and have defaults. A
 message of a kind unknown to this version is an ``UnknownMessage``: its batch must not be acknowledged, because a newer
 version may understand it.
 
-Details of single URLs refer to them by their positions in ``hrefs``.
+Details of single URLs refer to the URLs by their positions in ``hrefs``.
 """
 
 from __future__ import annotations
@@ -33,7 +33,8 @@ class MessageError(ValueError):
 
 class Links(Struct, array_like=True, tag=1, frozen=True):
     """URLs that belong to the receiver. The fields are those of ``Found``; ``share`` covers only these URLs.
-    ``linked``: they were found as links, not named by a user. ``keys`` has the keys that differ from their hrefs."""
+    ``linked``: they were found as links, not named by a user. ``keys`` has the key of each URL whose key differs from
+    its href."""
 
     hrefs: list[str]
     depth: Depth
@@ -51,7 +52,7 @@ class Links(Struct, array_like=True, tag=1, frozen=True):
 
 
 class Widened(Struct, array_like=True, tag=2, frozen=True):
-    """These URLs widen the scope of the crawl. The scope of a ``mode`` gains these ``entries``."""
+    """``hrefs`` are URLs that widen the scope of the crawl; ``entries`` are added to the scope of a ``mode``."""
 
     hrefs: list[str]
     mode: str = ""
@@ -99,7 +100,7 @@ def _kind(data: bytes) -> int | None:
 
 
 def links_of(found: Found, positions: Sequence[int]) -> Links:
-    """Return the message for the owner of those URLs of ``found``."""
+    """Return the message for the owner of the URLs at these positions in ``found``."""
     urls = [found.urls[position] for position in positions]
     return Links(
         [url.href for url in urls],

@@ -4,14 +4,14 @@
     value  a message
 
 Rows are written in the same transaction as the changes they report, and their numbers increase for each target. They
-are sent in batches, numbered from 1 for each target in each *epoch*, the time for which one process has the partition
-open. A row is removed only when its batch is durable at the target, because acceptance by a carrier proves nothing. If
-a batch is not acknowledged in time, it and all later ones are sent again, because the target accepts batches only in
-order. In a new epoch all remaining rows are sent again with new numbers; admitting rows again has no effect at the
-target.
+are sent in batches, numbered from 1 for each target in each *epoch*, the time during which one process has the
+partition open. A row is removed only when its batch is durable at the target, because acceptance by a carrier proves
+nothing. If a batch is not acknowledged in time, it and all later ones are sent again, because the target accepts
+batches only in order. In a new epoch all remaining rows are sent again with new numbers; admitting rows again has no
+effect at the target.
 
-A new epoch also helps when a partition was restored from a backup, so that a target has received more or less than was
-acknowledged: ``outrun`` indicates this.
+A new epoch is also needed if a partition has been restored from a backup, so that a target has more or fewer rows than
+it has acknowledged: ``outrun`` indicates this.
 
 Memory holds only numbers. A batch is read from the store whenever it is sent.
 """
@@ -29,9 +29,9 @@ from crawler.job.partition.link_batch_codec import BATCH_BYTES, Ack, LinkBatch
 from crawler.job.partition.messages import UnknownMessage, decode_message
 
 AGAIN = 2.0  # seconds before an unacknowledged batch is first sent again
-AGAIN_MOST = 30.0  # maximum of these seconds, which double each time
-WINDOW = 32  # batches in flight to one target
-_ROWS = 64  # rows read at a time
+AGAIN_MOST = 30.0  # maximum of these seconds, which are doubled each time
+WINDOW = 32  # maximum number of batches in flight to one target
+_ROWS = 64  # number of rows read at a time
 
 _KEY = struct.Struct(">HQ")
 KEY_SIZE = _KEY.size
@@ -52,7 +52,7 @@ def read_key(key: bytes) -> tuple[int, int]:
 
 def check_row(key: bytes, value: bytes, me: int, partitions: int) -> tuple[int, int]:
     """Return (target, number) of a row in the outbox of partition ``me``. Raises ValueError if the row is invalid, or
-    its message cannot be read."""
+    if its message cannot be read."""
     target, number = read_key(key)
     if target == me or target >= partitions or not number:
         raise ValueError(f"the outbox of partition {me} has a message for partition {target} of {partitions}")
@@ -73,8 +73,8 @@ class _Sent(Struct, frozen=True):
 
 class _Way(Struct):
     """The state of sending to one target. Rows up to ``gone`` are durable there, rows up to ``sent`` are in flight;
-    ``last`` is the last row. ``number`` is the last batch sent, ``acknowledged`` the last one that is durable. Batches
-    in flight are sent again at ``again_at``. ``has_less``: the target acknowledges less than before."""
+    ``last`` is the last row. ``number`` is the number of the last batch sent, ``acknowledged`` that of the last durable
+    batch. Batches in flight are sent again at ``again_at``. ``has_less``: the target acknowledges less than before."""
 
     gone: int = 0
     sent: int = 0
@@ -200,14 +200,14 @@ class Outbox:
         return size, LinkBatch(self.me, target, self.epoch, way.number, messages)
 
     def due(self, now: float) -> list[LinkBatch]:
-        """Return the batches to send again now: all in flight to targets that have acknowledged nothing for too long.
-        Raises OSError."""
+        """Return the batches to send again now: all those in flight to targets that have acknowledged nothing for too
+        long. Raises OSError."""
         link_batches: list[LinkBatch] = []
         for target, way in self._ways.items() if self.in_flight else ():
             if way.again_at > now:
                 continue
             if way.has_less and way.wait >= AGAIN_MOST:
-                # The rows it lacks are gone from here. In a new epoch it accepts the remaining ones.
+                # The rows that the target lacks are gone from here. In a new epoch it accepts those that remain.
                 self.outrun = max(self.outrun, self.epoch)
             way.wait = min(2 * way.wait, AGAIN_MOST)
             way.again_at = now + way.wait
@@ -225,7 +225,7 @@ class Outbox:
         if ack.epoch > self.epoch:
             self.outrun = max(self.outrun, ack.epoch)
         elif way.acknowledged and (ack.epoch, ack.number) < (self.epoch, way.acknowledged):
-            way.has_less = True  # or the acknowledgement is old
+            way.has_less = True  # or this is an old acknowledgement that arrived late
         return ack.epoch == self.epoch and bool(way.on_way) and way.on_way[0].number <= ack.number <= way.number
 
     def acknowledged(self, ack: Ack, now: float, batch: Batch) -> None:

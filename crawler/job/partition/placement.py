@@ -5,12 +5,12 @@ partition, which alone handles their politeness, robots.txt, traps and duplicate
 without it, an attacker cannot create domains that all belong to one partition. A host without a registrable domain,
 such as an IP address, is hashed itself. A leading ``www.`` is ignored, because a canonicalisation rule may remove it.
 
-Hosts that share a gap through a group (``[[site]] group``) are placed by the hash of the group's name, so one partition
-keeps their gap too.
+Hosts that share a gap through a group (``[[site]] group``) are placed by the hash of the group's name, so a single
+partition keeps to their common gap.
 
 Partitions are assigned to workers by rendezvous hashing (Thaler and Ravishankar 1998): each pair of a partition and a
 worker has a score, and a partition goes to the worker with the best score. Here no worker gets more than its share,
-rounded up or down, so a partition may get its second choice.
+rounded up or down, so a partition may go to the worker with the next best score.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _HOSTS = 32_768  # hosts whose partition is cached, so that a link costs only a 
 
 
 def suffixes() -> str:
-    """Return the version of the public suffix list: another version may place hosts elsewhere."""
+    """Return the version of the public suffix list: another version may place hosts in other partitions."""
     return suffix_list_version()
 
 
@@ -72,7 +72,7 @@ class Placement:
         return self._number(host, b"placement")
 
     def _group(self, host: str) -> str | None:
-        """Return the group of the host, or else of the host that differs only by ``www.``."""
+        """Return the group of the host; if it has none, the group of the host that differs only by ``www.``."""
         bare = _bare(host)
         for name in (host, bare, f"www.{bare}"):
             if found := self._grouped.numbers(None, name, "80"):

@@ -3,10 +3,10 @@ in blocks, and a partition gives back what it does not need.
 
 An allowance is a total with a version. The coordinator raises a total, its partition lowers it, and each change takes
 the next version. Both repeatedly send what they know over a carrier that may lose entries and may redeliver old ones:
-each message received is compared by version, so nothing is granted twice. Hence the pages that partitions may fetch
-never exceed the limit, whatever is lost or killed:
+the receiver compares the versions, so nothing is granted twice. Hence the pages that partitions may fetch never exceed
+the limit, whatever is lost or killed:
 
-    the allowance a partition knows  <=  the allowance the coordinator holds for it
+    the allowance that a partition knows  <=  the allowance that the coordinator holds for it
 
 Nothing is stored. When a partition is reopened, its allowance is the number of pages that its job has fetched, under
 versions of its new epoch, which are greater than all earlier ones. A new coordinator knows nothing, and grants nothing
@@ -46,7 +46,7 @@ class Grant(Struct, frozen=True, array_like=True, tag=2):
 
 
 class Recall(Struct, frozen=True, array_like=True, tag=3):
-    """The coordinator of this term requests a wish."""
+    """The message with which the coordinator of this term requests a wish."""
 
     term: int
 
@@ -65,7 +65,7 @@ class CrawlQuota:
 
     @property
     def left(self) -> int:
-        """The number of pages not granted."""
+        """The number of pages that have not been granted."""
         return max(0, self._limit - sum(each.total for each in self.allowances.values()))
 
     @property
@@ -80,12 +80,12 @@ class CrawlQuota:
         return [number for number, wish in self._wishes.items() if could and wish.more and wish.has == held.get(number)]
 
     def hear(self, partition: int, wish: Wish | None = None) -> Grant | Recall:
-        """Process a wish; without one, process the partition's last wish again. Returns the answer."""
+        """Process a partition's wish; if it is None, process the last wish again. Returns the answer."""
         if wish is not None and wish.term != self.term:
             return Recall(self.term)
         wish = self._wishes[partition] = wish or self._wishes[partition]
         held = self.allowances.get(partition, wish.has)
-        if wish.has.version > held.version:  # it gave pages back, or was opened again
+        if wish.has.version > held.version:  # the partition gave pages back, or was opened again
             held = wish.has
         self.allowances[partition] = held
         if wish.has == held and wish.more > 0 and not self.unheard:
@@ -96,7 +96,8 @@ class CrawlQuota:
         return Grant(self.term, held, self.left > 0)
 
     def _block(self) -> int:
-        """Return the number of pages to grant at a time: an equal share for each partition that waits for some."""
+        """Return the number of pages to grant at a time: an equal share of those left for each partition that waits for
+        some."""
         return -(-self.left // max(1, len(self.granting)))
 
 
@@ -104,11 +105,12 @@ class PartitionQuota:
     """The allowance of one partition, as known to the partition."""
 
     def __init__(self, epoch: int, fetched: int) -> None:
-        """``epoch``: the one in which the partition was opened. ``fetched``: the number of pages fetched before."""
+        """``epoch``: the epoch in which the partition was opened. ``fetched``: the number of pages fetched before
+        that."""
         self.allowance = Allowance((epoch, 0), fetched)
         self._term = 0  # the greatest term known
-        self._answered = True  # whether the last wish for more was answered
-        self.bank_is_empty = False  # according to the last answer
+        self._answered = True  # True if the last wish for more pages has been answered
+        self.bank_is_empty = False  # True if no pages were left to grant at the last answer
 
     @property
     def total(self) -> int:
@@ -126,13 +128,14 @@ class PartitionQuota:
         return Wish(self._term, self.allowance, more)
 
     def hear(self, grant: Grant) -> bool:
-        """Process an answer. Returns False if the answer is from an earlier term, or older than what the partition
-        knows."""
+        """Process an answer. Returns False, and ignores the answer, if it is from another term, or its allowance is
+        older than the partition's."""
         if grant.term != self._term or grant.gives.version < self.allowance.version:
             return False  # the coordinator has not yet received what was given back
         self._answered = True
         self.bank_is_empty = not grant.left
-        # With equal versions the coordinator wins: it granted pages while this partition gave some back.
+        # If the versions are equal, the coordinator's allowance counts: it granted pages while this partition gave some
+        # back.
         self.allowance = grant.gives
         return True
 

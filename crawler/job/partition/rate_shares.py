@@ -5,11 +5,11 @@ The shares in use never exceed the rate, whatever is lost, late or killed:
 
     lent       the lender counts the validity of a share from its answer, the process from before its wish. So a share
                expires for the process before it expires for the lender, if their clocks run equally fast
-    changed    a process uses the last share that it has read. Until it confirms that, the greatest share that it may
-               be using counts as lent
+    changed    a process uses the last share that it has read. Until the process confirms which one that is, the
+               greatest share that it may be using counts as lent
     died       the share of a dead process is lent to others once it has expired
-    replaced   a new lender does not know the shares lent by the last one. For five seconds, it only renews the share
-               that each process reports
+    replaced   a new lender does not know the shares that its predecessor lent. For five seconds, it only renews the
+               share that each process reports
 
 A lender that finds no state, because the crawl has just started or the carrier has lost everything, waits for one
 second: processes with a share report it more often than that. The only exception is a process that cannot reach the
@@ -27,14 +27,14 @@ from msgspec import Struct
 
 LENT = 5.0  # seconds for which a share is valid: as long as requests may start without renewing claims
 FIRST = 1.0  # seconds within which every process with a share reports it
-ALL = 1e300  # wish for as much as possible
-_HEADROOM = 1.25  # factor on the used rate
+ALL = 1e300  # a wish for as high a rate as possible
+_HEADROOM = 1.25  # factor by which the wanted rate exceeds the used one
 _ROUND = 1e-9
 
 
 class Wish(Struct, frozen=True, array_like=True):
-    """A process's message, whose ``number`` increases with each wish. The process uses the ``share`` that the lender of
-    that ``epoch`` lent as number ``grant``, and ``wants`` this many requests a second."""
+    """A process's message to the lender; ``number`` increases with each wish. The process uses the ``share`` that the
+    lender of that ``epoch`` lent as number ``grant``, and ``wants`` this many requests a second."""
 
     number: int
     process: str
@@ -45,7 +45,7 @@ class Wish(Struct, frozen=True, array_like=True):
 
 
 class Share(Struct, frozen=True, array_like=True):
-    """The answer to the wish with number ``wish``. Of two shares, the one with the greater ``number`` holds."""
+    """The answer to the wish with the number ``wish``. Of two shares, the one with the greater ``number`` is valid."""
 
     number: int
     wish: int
@@ -71,8 +71,8 @@ def wanted(used: float, waited: float, share: float) -> float:
 
 
 def fair(rate: float, wants: Mapping[str, float]) -> dict[str, float]:
-    """Divide the rate fairly: a process gets less than it wants only if no other gets more than that. The unwanted rest
-    is divided equally, so that it is available at once."""
+    """Divide the rate fairly: a process gets less than it wants only if no other gets more than that. What no process
+    wants is divided equally, so that it is available at once."""
     left, shares = rate, dict[str, float]()
     for process in sorted(wants, key=lambda each: wants[each]):
         shares[process] = min(wants[process], left / (len(wants) - len(shares)))
@@ -112,7 +112,7 @@ class Lender:
         self._number = 0
 
     def look(self, rate: float, wishes: list[Wish], now: float) -> Shares:
-        """Answer the wishes."""
+        """Answer the new wishes. Returns the message for all processes."""
         self._looks += 1
         new = [wish.process for wish in wishes if self._hear(wish, now)]
         self._forget({wish.process for wish in wishes}, now)
@@ -133,7 +133,8 @@ class Lender:
         return Shares(self.epoch, self._looks, answers)
 
     def _forget(self, there: Collection[str], now: float) -> None:
-        """Drop expired loans and dead processes. The wish of a dead process remains ``there``, but is not new."""
+        """Drop expired loans, and dead processes that are not ``there``: those whose wish is no longer on the
+        carrier."""
         for process, borrower in list(self._borrowers.items()):
             borrower.loans = [loan for loan in borrower.loans if now < loan.until]
             if process not in there and now >= borrower.heard_at + LENT:
@@ -164,7 +165,7 @@ class Borrowing:
     def __init__(self, process: str) -> None:
         self._process = process
         self._number = 0
-        self._asked: dict[int, float] = {}  # when each wish that may still be answered was made
+        self._asked: dict[int, float] = {}  # by number of the wish: when it was made, if it may still be answered
         self.epoch = 0  # the lender's epoch
         self._grant = 0
         self.share = 0.0

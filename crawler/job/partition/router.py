@@ -3,8 +3,8 @@
 How a URL of another partition is handled depends on where it was found:
 
     links of a page            sent, unless sent recently, in which case they are duplicates; their owner queues new
-                               ones and counts others as duplicates; those in a closed trap, known to an older
-                               seen-set or refused by our rules are treated like links of its own pages
+                               ones and counts others as duplicates; it treats those in a closed trap, known to an
+                               older seen-set or refused by the rules like links of its own pages
     links of a copy            sent with the URL of the original; their owner refuses new ones with a record, up to
                                ``MAX_RECORDS`` of the copy's host for each owner
     redirect                   its target is sent with the number of redirects; if a seed's redirect widens the scope,
@@ -16,10 +16,10 @@ How a URL of another partition is handled depends on where it was found:
     made-up paths              are on the host of their page, so never elsewhere
     requests of a spider       have no partitions
 
-No URL is counted twice: links are counted in the partition of their page, and everything later in the partition of the
-URL, except for a link that is not sent again, which is a duplicate here. The sum of a counter over all partitions is
-therefore that of a single process, unless the owner had refused that link. Here ``sent_elsewhere`` counts the URLs in
-the outbox's messages.
+No URL is counted twice: a link is counted in the partition of its page, and whatever happens to the URL later in the
+partition of the URL. A link that is not sent again is counted as a duplicate here. The sum of a counter over all
+partitions is therefore that of a single process, unless the owner had refused that link. Here ``sent_elsewhere`` counts
+the URLs in the outbox's messages.
 
 With scores of links or pages, repeated links must always be sent: their importance or class would otherwise be lost.
 The same applies to URLs named by users, to links of copies and to times from sitemaps.
@@ -99,7 +99,7 @@ class PartitionRouter:
         return kept
 
     def _unsent(self, found: Found, away: Sequence[tuple[int, int]]) -> Sequence[tuple[int, int]]:
-        """Return the URLs that must be sent, each with its position and its target."""
+        """Return (position, target) of each URL that must be sent."""
         if self.sent is None or not _is_plain(found):
             return away
         digests = self._digests([found.urls[position].key for position, _ in away])
@@ -111,7 +111,7 @@ class PartitionRouter:
             self._tell(Widened(list(hrefs[begin : begin + _WIDENED])), batch)
 
     def tell_entries(self, mode: str, entries: Sequence[str], batch: Batch, target: int | None = None) -> None:
-        """Send these entries of the mode's scope to the target, or to all others."""
+        """Send these entries of the mode's scope to the target, or to all other partitions."""
         for begin in range(0, len(entries), _WIDENED):
             self._tell(Widened([], mode, list(entries[begin : begin + _WIDENED])), batch, target)
 

@@ -48,19 +48,19 @@ class Sealing:
         return body + self._seal(body)
 
     def open(self, data: bytes) -> Sealed:
-        """The inverse of ``close``. Raises ChunkError."""
+        """Check the seal and return the message: the inverse of ``close``. Raises ChunkError."""
         if len(data) < _HEAD.size + _SEAL or data[0] != _MAGIC:
             raise ChunkError(f"{len(data)} bytes are not a message of a log")
         _, version, kind, partition = _HEAD.unpack_from(data)
         if version != _VERSION:
-            raise ChunkError(f"message of a log has version {version}, not {_VERSION}")
+            raise ChunkError(f"a message of a log has version {version}, not {_VERSION}")
         body = memoryview(data)[:-_SEAL]
         if self._seal(body) != data[-_SEAL:]:
-            raise ChunkError("message of a log is damaged, or belongs to another crawl")
+            raise ChunkError("a message of a log is damaged, or belongs to another crawl")
         try:
             return Sealed(Kind(kind), partition, body[_HEAD.size :])
         except ValueError as error:
-            raise ChunkError(f"message of a log has an unknown kind: {kind}") from error
+            raise ChunkError(f"a message of a log has an unknown kind: {kind}") from error
 
     def _seal(self, body: bytes | memoryview) -> bytes:
         state = self._keyed()

@@ -3,10 +3,11 @@
 A chunk is a MessagePack array of its fields, compressed with zstd. A step is the data that one transaction wrote: the
 batch of the store, the data appended to outputs with its positions, and the bodies that became files.
 
-Steps are numbered over the whole life of a job. Each opening of the job is a separate *line* with a random number,
-which distinguishes two openings that follow the same state, one of which lost its data in a power loss. The chunk's
+Steps are numbered over the whole life of a job. Each opening of the job starts a new *line* with a random number. It
+distinguishes two openings that follow the same state because one of them lost its data in a power loss. The chunk's
 first step follows the preceding step of the line ``base``: the chunk's own line, except for the first steps after an
-opening. A directory with exactly that step has exactly the job's state, and may apply the chunk; any other has a gap.
+opening. A directory whose last step is exactly that one has exactly the job's state, and may apply the chunk; any other
+directory has a gap.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ class Mark(NamedTuple):
 
     @classmethod
     def decode(cls, value: bytes | None) -> Mark:
-        """Inverse of ``encode``; START if nothing is stored. Raises JournalError."""
+        """Decode a stored mark, the inverse of ``encode``; START if nothing is stored. Raises JournalError."""
         return START if value is None else _MARK.decode(value)
 
 
@@ -82,7 +83,7 @@ class Chunk(NamedTuple):
 
     @property
     def reaches(self) -> Mark:
-        """The state after the steps."""
+        """The state after the steps of the chunk."""
         return Mark(self.line, self.first - 1 + len(self.steps))
 
 
@@ -96,7 +97,7 @@ def encode_chunk(chunk: Chunk) -> bytes:
 
 
 def decode_chunk(partition: int, content: memoryview) -> Chunk:
-    """Inverse of ``encode_chunk``. Raises ChunkError."""
+    """Decode a chunk: the inverse of ``encode_chunk``. Raises ChunkError."""
     try:
         return Chunk(partition, *_decode(zstd.ZstdDecompressor().decompress(content, _LARGEST)))
     except (zstd.ZstdError, msgspec.DecodeError) as error:

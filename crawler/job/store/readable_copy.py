@@ -43,8 +43,8 @@ class ReadableCopy(Struct, frozen=True):
 
 
 def open_copy(damaged: Path, scratch: Path) -> ReadableCopy:
-    """Open a copy of ``damaged``. ``scratch`` is an unused path on the same file system, which may be removed after a
-    failure. Raises StoreError if no method succeeded or, with ``errno``, if the disk failed."""
+    """Open a copy of ``damaged``. ``scratch`` is an unused path on the same file system, which the caller may remove
+    after a failure. Raises StoreError if no method succeeded or, with ``errno``, if the disk failed."""
     fault = log_fault(damaged)
     was_durable = fault is not None and fault.durable
     broken = Broken.SKIP if was_durable else Broken.PREFIX
@@ -73,7 +73,7 @@ def open_copy(damaged: Path, scratch: Path) -> ReadableCopy:
 
 
 def holes(store: Reader) -> Iterator[str]:
-    """Yield a message for each family with unreadable rows: where reading failed, and RocksDB's error."""
+    """Yield a message for each family with unreadable rows, which states where reading failed, and RocksDB's error."""
     for family in Family:
         last = b""
         try:

@@ -62,12 +62,12 @@ MAKING = ".new"  # suffix of a store that is being created
 _LOOKS = 5  # attempts to open a store whose files are changing
 _ADDRESS_SPACE = 576 * 2**20  # maximum number of bytes that RocksDB maps: memtables, caches, threads and their arenas
 _MOST_OPENING = 16  # maximum number of threads that open tables
-_REOPEN_ROOM = 2**20  # bytes needed to open the store, in addition to the tables that replace the logs
+_REOPEN_ROOM = 2**20  # free bytes needed to open the store, in addition to those for the tables that replace the logs
 _REOPEN_FILES = 16  # files that opening creates: a table for each family, MANIFEST, CURRENT, a log, the options
 
 
 class Broken(Enum):
-    """How to open a store whose damaged log has complete batches after the damage."""
+    """How to open a store if complete batches follow the damage in its log."""
 
     PREFIX = "read the log up to the damage, unless later batches were durable"
     REFUSE = "refuse to open it"
@@ -104,7 +104,8 @@ class as_store_error:
     """Turns RocksDB's exceptions into a StoreError whose text starts with ``what``. ``names`` are the path that RocksDB
     uses and the one that the message shows instead.
 
-    This is a class because each transaction enters one, and a generator would take six times as long."""
+    This is a class because every transaction enters this context manager, and a generator would take six times as
+    long."""
 
     __slots__ = ("_names", "_what")
 
@@ -172,8 +173,8 @@ class _Database:
         self.tables[Family.SEEN].set_options({"write_buffer_size": str(_EXACT_MEMTABLE)})
 
     def unflushed(self) -> int:
-        """The number of bytes of changes that are only in the logs. Reopening the database writes at most this many to
-        tables."""
+        """The size in bytes of the changes that are only in the logs. Reopening the database writes at most this many
+        bytes to tables."""
         return sum(table.property_int_value("rocksdb.cur-size-all-mem-tables") or 0 for table in self.tables.values())
 
     def close(self) -> None:
@@ -203,9 +204,9 @@ class RocksStore(Store):
     ) -> None:
         """Open or create the store. Raises StoreError.
 
-        ``secondary``: open for reading a store that another process may have open. Its directory is not written and may
-        be read-only; ``secondary`` is an empty directory for RocksDB's own files. ``as_run``: read everything that a
-        run would read; RocksDB's secondary mode skips damage in some of it. ``optional``: families that the store may
+        ``secondary``: open for reading a store that another process may have open. Its directory is not written to and
+        may be read-only; ``secondary`` is an empty directory for RocksDB's own files. ``as_run``: read everything that
+        a run would read; RocksDB's secondary mode skips damage in some of it. ``optional``: families that the store may
         lack. If missing, they are created, or read as empty if the store is opened for reading. ``broken``: how to
         treat a damaged log when the store is opened for writing."""
         self._path = self._at = path
@@ -214,7 +215,7 @@ class RocksStore(Store):
         self._readers = threading.Lock()  # held to read in a thread other than the writing one, and to reopen
         self._writes = threading.Lock()  # held to write, and to check whether a write has failed
         self._syncing = threading.Lock()  # held to sync, and to reopen
-        self._failure: StoreError | None = None  # the error of a write, after which no more are accepted
+        self._failure: StoreError | None = None  # the error of a failed write, after which no others are accepted
         # True if there is an exact seen-set; None if the store is opened for reading.
         self._exact: bool | None = None if secondary is not None else False
         if secondary is None:
@@ -229,10 +230,10 @@ class RocksStore(Store):
         """Create the store under a temporary name, and rename it once it is complete and durable. Raises StoreError,
         OSError.
 
-        RocksDB adds one family after the other, and readers would report a store without some of them as damaged."""
+        RocksDB adds the families one at a time, and readers would report a store that lacks some of them as damaged."""
         self._at = part = self._path.with_name(self._path.name + MAKING)
         if part.exists():
-            shutil.rmtree(part)  # left by a process that was killed while it created the store
+            shutil.rmtree(part)  # left behind by a process that was killed while it was creating the store
         make_private_directory(part, parents=True)
         failpoint("store.begun")
         self._open(AccessType.read_write()).close()
@@ -257,7 +258,7 @@ class RocksStore(Store):
             except StoreError:
                 if not left or not _changed(self._path, self._at):
                     raise
-                # The writer of the store has replaced files since the links were created: try again.
+                # The process that writes to the store has replaced files since the links were created: try again.
             else:
                 return database
         raise AssertionError("the last attempt returns or raises")
@@ -270,7 +271,7 @@ class RocksStore(Store):
         options = database_options(budget.stores)
         if budget.memtables is not None:
             options.set_db_write_buffer_size(budget.memtables)
-        # RocksDB starts this many threads for each family, whether it has tables to open or not.
+        # RocksDB starts this many threads for each family, even if the family has no tables to open.
         options.set_max_file_opening_threads(min(_MOST_OPENING, 1 + len(list(self._at.glob("*.sst"))) // _MOST_OPENING))
         if self._broken is Broken.SKIP:
             options.set_wal_recovery_mode(DBRecoveryMode.skip_any_corrupted_record())
@@ -294,7 +295,7 @@ class RocksStore(Store):
         return StoreBudget()
 
     def _check_address_space(self) -> None:
-        """Raise StoreError if the address space is too small: RocksDB would abort the process."""
+        """Raise StoreError if the address space is so small that RocksDB might abort the process."""
         space = address_space()
         if space is not None and space < _ADDRESS_SPACE:
             raise StoreError(
@@ -307,7 +308,7 @@ class RocksStore(Store):
         fault = log_fault(self._path)
         if fault is not None and fault.behind and (fault.durable or self._broken is Broken.REFUSE):
             raise StoreDamagedError(
-                f"cannot open the store {self._path}: damaged: {fault}: `crawler repair` recovers them, nothing was "
+                f"cannot open the store {self._path}: damaged: {fault}: `crawler repair` recovers them; nothing was "
                 "changed"
             )
 
@@ -315,7 +316,7 @@ class RocksStore(Store):
         """Return the families to open: all, or for reading those that exist. Raises StoreError if files are missing.
 
         RocksDB would create them: a new database if CURRENT is missing, a new family if the MANIFEST is cut. It would
-        then drop the data of the log and the tables. Without data there is nothing to lose: a store lacks families if
+        then drop the data of the log and the tables. A store without data has nothing to lose, and lacks families if
         its creation was interrupted."""
         has_data = _has_data(self._at)
         reads = self._at is not self._path
@@ -354,7 +355,7 @@ class RocksStore(Store):
     def _write(self, native: WriteBatch) -> None:
         with self._writes:
             if self._failure is not None:
-                raise StoreError(*self._failure.args)  # RocksDB itself reports the cause only once
+                raise StoreError(*self._failure.args)  # RocksDB reports the cause only the first time
             try:
                 with self._writing:
                     self._database.db.write(native)
@@ -426,20 +427,20 @@ class RocksStore(Store):
         try:
             self._write(batch)
         except StoreError as error:
-            # The next write will fail too, and wait for space.
+            # The disk is full: the next write will fail too, and wait for space.
             if error.errno not in FULL:
                 raise
 
     def snapshot(self, path: str) -> None:
         with self._syncing, self._error("cannot copy the store"):
-            # Flush first: creating the checkpoint would do so too, but block all other threads for a second or more.
+            # Flush first: creating the checkpoint would also flush, but block all other threads for a second or more.
             for table in self._database.tables.values():
                 table.flush()
             Checkpoint(self._database.db).create_checkpoint(path)
 
     def reopen(self) -> None:
-        """Open RocksDB again, because it refuses writes after one has failed, and replay its log. Raises StoreError,
-        and may then be called again. Until it succeeds, the store stays readable."""
+        """Open RocksDB again, because it refuses all writes after a failed one, and replay its log. Raises StoreError;
+        the caller may then try again, and the store stays readable meanwhile."""
         with self._syncing, self._readers, self._writes:
             if self._failure is None:
                 return
@@ -453,20 +454,21 @@ class RocksStore(Store):
                 if self._exact:
                     self._database.expect_lookups()
             except StoreError:
-                # The free space has shrunk since the check.
+                # The free space may have shrunk since the check: keep the store readable.
                 self._database = self._open(AccessType.read_only())
                 raise
             self._failure = None
 
     def expect_lookups(self, family: Family) -> None:
-        """See ``Store``. Only the family ``SEEN`` of a writable store has options to change."""
+        """See ``Store``. Does nothing for families other than ``SEEN``, or if the store is open for reading."""
         if family is Family.SEEN and self._exact is False:
             self._exact = True
             with self._error("cannot set options of the store"):
                 self._database.expect_lookups()
 
     def _check_room(self) -> None:
-        """Check for the space that opening needs, by allocating it and freeing it again. Raises StoreError."""
+        """Check that the disk has the space that opening needs, by allocating it and freeing it again. Raises
+        StoreError."""
         need = min(self._database.unflushed(), sum(log.stat().st_size for log in self._path.glob("*.log")))
         made: list[Path] = []
         try:
@@ -482,13 +484,13 @@ class RocksStore(Store):
                 path.unlink(missing_ok=True)
 
     def close(self) -> None:
-        """Release the directory. On a full disk, changes that cannot be written to a table stay in the log."""
+        """Release the directory. If the disk is full, changes that cannot be written to a table stay in the log."""
         with self._syncing, self._readers:
             try:
                 with self._error("cannot close the store"):
                     self._database.close()
             except StoreError as error:
-                # After a failed write, RocksDB's error may lack the cause.
+                # After a failed write, the error that RocksDB raises here may lack the cause.
                 cause = self._failure if error.errno is None and self._failure is not None else error
                 if cause.errno not in FULL:
                     raise
@@ -616,7 +618,7 @@ def _family_options(family: Family, budget: StoreBudget) -> Options:
 
 
 def _look_up_by_point(options: Options, table: BlockBasedOptions) -> None:
-    """Set options for point lookups among a billion rows: filters for whole keys."""
+    """Set options for looking up single keys among a billion rows: filters for whole keys."""
     table.set_bloom_filter(10, False)
     table.set_block_size(4096)
 
@@ -625,7 +627,8 @@ _LOCK = "LOCK"
 
 
 def copy_closed(path: Path, to: Path) -> None:
-    """Create the directory ``to``, on the same file system, with the files of the database at ``path``, if it exists.
+    """Create the directory ``to``, on the same file system, with the files of the database at ``path``, if there is
+    one.
 
     Nothing is made durable. Raises OSError."""
     make_private_directory(to)
@@ -643,7 +646,7 @@ def data_files(path: Path) -> list[str]:
 
 
 def link_files(path: Path, links: Path) -> None:
-    """Create the directory ``links`` with a link to each file of the database at ``path``, if it exists."""
+    """Create the directory ``links`` with a link to each file of the database at ``path``, if there is one."""
     make_private_directory(links, parents=True)
     if path.is_dir():
         for name in data_files(path):

@@ -17,11 +17,11 @@ BLOCK_CACHE = 24 * 2**20  # bytes, for all families except SEEN
 SEEN_CACHE, EXACT_CACHE = 8 * 2**20, 64 * 2**20
 # Additional bytes for each further store, so that the top levels of its tables' indexes stay in the cache.
 _BLOCKS_OF_EACH = 2**18
-_ALL_MEMTABLES = 96 * 2**20  # bytes, about as much as one large crawl uses
+_ALL_MEMTABLES = 96 * 2**20  # bytes: about what one large crawl uses
 _LEAST_MEMTABLES = 3 * 2**20  # bytes per store: with fewer, a store flushes after a few thousand changes
 _ARENA = 32 * 2**10  # bytes that a memtable allocates at a time: with the default, half a MB, even empty ones fill up
 _FIXED_FILES = 36  # open files of a crawl except tables and connections, for example a directory for each family
-_FILES_OF_EACH = 16  # additional ones for each further job
+_FILES_OF_EACH = 16  # additional open files for each further job
 _LEAST_TABLES = 10  # table files that each store may always keep open
 _FEW_FILES = 4_096  # limit of open files per store below which RocksDB may not keep every table open
 _CACHE_SLACK = 10  # RocksDB stays this many open files below its limit
@@ -39,17 +39,19 @@ class StoreBudget:
 
     @property
     def memtables(self) -> int | None:
-        """The limit of all memtables of one store in bytes; None if only each memtable is limited."""
+        """The limit on the total size of one store's memtables, in bytes; None if only each single memtable is
+        limited."""
         return None if self.stores == 1 else max(_LEAST_MEMTABLES, _ALL_MEMTABLES // self.stores)
 
     @property
     def arena(self) -> int | None:
-        """The bytes that a memtable allocates at a time; None for RocksDB's default."""
+        """The number of bytes that a memtable allocates at a time; None for RocksDB's default."""
         return None if self.stores == 1 else _ARENA
 
 
 def open_tables(limit: int, stores: int = 1) -> int | None:
-    """Return RocksDB's own limit of open files for one store, if the process may open ``limit``; None for no limit."""
+    """Return RocksDB's own limit on open files for one store, if the process may open ``limit`` files; None: no
+    limit."""
     return None if limit // stores >= _FEW_FILES else _CACHE_SLACK + table_files(limit, stores)
 
 

@@ -1,9 +1,9 @@
 """Checks RocksDB's logs before RocksDB reads them.
 
 RocksDB stops reading a log at a damaged record, and silently drops everything after it. After a power loss that is
-correct, because the unsynced end of a log may be incomplete. But if the damaged part was synced, this would lose URLs
-that are in no other file. So after each sync a *mark* is written to the log: it records up to which change the log was
-durable (``mark``). A mark after the damage that covers the missing changes distinguishes the two cases.
+correct, because the unsynced end of a log may be incomplete. But if the damaged part was synced, dropping what follows
+would lose URLs that are in no other file. So after each sync a *mark* is written to the log: it records up to which
+change the log was durable (``mark``). If a mark after the damage covers missing changes, these had been synced.
 
     log     =  blocks of 32 KiB (the last may be shorter)
         block   =  records, then fewer than 7 bytes of padding
@@ -72,7 +72,7 @@ class Record(Struct, frozen=True):
 
 
 class Damage(Struct, frozen=True):
-    """Bytes of a log that are not a record."""
+    """A range of bytes in a log that is not a valid record."""
 
     offset: int
     what: str
@@ -80,8 +80,8 @@ class Damage(Struct, frozen=True):
 
 class LogFault(Struct, frozen=True):
     """The first damage found in a store's logs. ``behind``: the number of complete batches after it. ``durable``: a
-    mark shows that some of the missing changes were durable; otherwise the damage may be unsynced changes after a power
-    loss."""
+    mark shows that some of the missing changes were durable; otherwise the damage may consist of changes that had not
+    been synced before a power loss."""
 
     log: str
     offset: int
@@ -96,7 +96,7 @@ class LogFault(Struct, frozen=True):
 def log_fault(store: Path) -> LogFault | None:
     """Return the first damage of the logs of the store in this directory; None if they are intact. Raises OSError.
 
-    A cut end, or zeros at the end, are not damage: a power loss leaves them."""
+    A truncated log, or zeros at its end, do not count as damage: a power loss causes them."""
     first: tuple[str, Damage] | None = None
     expected: int | None = None
     behind, durable = 0, False
@@ -119,7 +119,7 @@ def log_fault(store: Path) -> LogFault | None:
                 vouches = found.vouches
                 durable |= vouches is not None and vouches >= expected
         except FileNotFoundError:
-            expected = None  # the writer of the store has flushed it into tables
+            expected = None  # the process that writes to the store has flushed this log into tables
     if first is None:
         return None
     return LogFault(first[0], first[1].offset, first[1].what, behind, durable)
@@ -133,11 +133,11 @@ def logs_of(store: Path) -> list[Path]:
 def read_log(log: Path) -> Iterator[Record | Damage]:
     """Yield the batches of a log and the damage between them, in order. Raises OSError.
 
-    A cut end, or zeros at the end, are not damage."""
+    A truncated log, or zeros at its end, do not count as damage."""
     parts: list[bytes] = []  # parts of an incomplete batch
     began = 0
     damage: Damage | None = None
-    torn = False  # True if the damage may just be the torn end of the log
+    torn = False  # True if the damage may just be the incomplete end of the log
     with open(log, "rb") as stream:
         for start, block in _blocks(stream):
             at = 0
@@ -221,7 +221,7 @@ def next_record(block: bytes, at: int) -> int:
     starts = np.arange(at, last + 1)
     kinds = data[starts + _TYPE_AT]
     ends = starts + _HEAD + data[starts + 4] + (data[starts + 5].astype(np.int64) << 8)
-    # Filter by known types and by an end within the block, so that few checksums must be computed.
+    # Consider only known types, and records that end within the block, so that few checksums need computing.
     for start in starts[(kinds >= _WHOLE) & (kinds <= _LAST) & (ends <= len(block))].tolist():
         if _end_of_record(block, start) is not None:
             return int(start)
@@ -253,8 +253,8 @@ def append_record(stream: BinaryIO, payload: bytes) -> None:
 def recycled_record(log: Path) -> int | None:
     """Return the offset of the first record with a type of recycled logs (5 to 8, and 11). Raises OSError.
 
-    None if there is none, or if a head before it is invalid, so that RocksDB stops earlier. RocksDB takes such a record
-    for the rest of an older log, reads it again, and never finishes."""
+    Returns None if there is none, or if a record before it has an invalid head, where RocksDB would stop. RocksDB takes
+    a record of these types for the rest of an older log, reads it again, and never finishes."""
     with open(log, "rb") as stream:
         for start, block in _blocks(stream):
             at = 0
@@ -269,10 +269,10 @@ def recycled_record(log: Path) -> int | None:
 
 
 def dropped_records(store: Path) -> list[str]:
-    """Return the parts of the logs that RocksDB could not read when the store was last opened for writing, from its
-    information log: one line for each log, which was read up to that part. Raises OSError."""
+    """Return a line for each log that RocksDB could not read to the end when it last opened the store for writing: the
+    name of the log, and RocksDB's reason, from its information log. Raises OSError."""
     said: dict[str, str] = {}
-    log = store / "LOG"  # RocksDB starts a new one each time it opens a store
+    log = store / "LOG"  # RocksDB starts a new information log each time it opens a store
     if log.exists():
         with open(log, "rb") as stream:
             words = stream.read(_LOG_TAIL).decode("utf-8", "replace")

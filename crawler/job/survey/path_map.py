@@ -2,8 +2,8 @@
 the number of URLs, they give means.
 
 Only the largest sites and directories are kept (``top_rows``): ``SITES`` hosts and ``PARTS`` directories. URLs of a
-directory that is not kept count for its site, and URLs of a site that is not kept count as missed: so the parts of an
-answer always add up to the totals.
+directory that is not kept count for its site, and URLs of a site that is not kept count as missed: so the parts of a
+result always add up to the totals.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from crawler.job.survey.top_rows import TopRows
 SITES = 500
 PARTS = 4_000
 SHOWN_SITES = 60
-SHOWN_PARTS = 400  # directories in an answer, over all sites
+SHOWN_PARTS = 400  # maximum number of directories in a result, over all sites
 LONGEST = 100  # maximum length of a directory in characters
 
 _COLUMNS = ("records", "bytes", "broken", "depth", "at")
@@ -43,8 +43,8 @@ class PathMap(Struct):
         self.parts.add(f"{host} {' '.join(directories(href))}", values)
 
     def answer(self) -> tuple[list[dict[str, Any]], int]:
-        """Return the largest sites, the largest first, each with its largest directories, whose counts add up to the
-        site's, and the number of URLs of all other sites."""
+        """Return two values: the largest sites, the largest first, each with its largest directories, whose counts add
+        up to the site's; and the number of URLs of all other sites."""
         shown: defaultdict[str, defaultdict[str, dict[str, list[int]]]] = defaultdict(lambda: defaultdict(dict))
         sums: defaultdict[str, list[int]] = defaultdict(lambda: [0] * len(_COLUMNS))
         for number, (key, row) in enumerate(self.parts.most(PARTS)):
@@ -53,7 +53,7 @@ class PathMap(Struct):
             if number < SHOWN_PARTS:
                 shown[host][first][second] = row
         for host, row in self.sites.items():
-            # A site that was dropped for a while lacks URLs that its directories have counted, or vice versa.
+            # A site that was not kept for a while lacks URLs that its directories have counted, or vice versa.
             sums[host] = [max(each) for each in zip(row, sums[host], strict=True)]
         largest = sorted(sums.items(), key=lambda each: each[1], reverse=True)[:SHOWN_SITES]
         sites = [_site(host, row, shown[host]) for host, row in largest]
@@ -63,8 +63,8 @@ class PathMap(Struct):
 def directories(href: str) -> tuple[str, str]:
     """Return the first two directories of the path of an href: ``/a/`` and ``/a/b/``.
 
-    For a page at the top these are ``/`` and an empty text, for a page directly in ``/a/`` they are ``/a/`` and an
-    empty text."""
+    For a page at the top these are ``/`` and an empty string, for a page directly in ``/a/`` they are ``/a/`` and an
+    empty string."""
     start = href.find("/", 8)
     path = href[start:].partition("?")[0].replace(" ", "%20")
     first = path.find("/", 1) + 1

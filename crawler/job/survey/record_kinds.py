@@ -12,13 +12,13 @@ _FETCHED, _SOFT404 = Outcome.FETCHED.value, Outcome.SOFT404.value
 
 
 def is_broken(record: Mapping[str, object]) -> bool:
-    """True if the URL has an answer that is not a page: 4xx, 5xx, or a soft 404."""
+    """True if the server's response for the URL is not a page: 4xx, 5xx, or a soft 404."""
     outcome, status = record["outcome"], record.get("status")
     return outcome == _SOFT404 or (outcome == _FETCHED and isinstance(status, int) and status >= 400)
 
 
 def is_unfetched(record: Mapping[str, object]) -> bool:
-    """True if there was no answer, or no request."""
+    """True if the server sent no response, or no request was sent."""
     return record["outcome"] in _UNFETCHED
 
 
@@ -27,7 +27,7 @@ def time_of(value: object) -> int | None:
     try:
         if isinstance(value, str):
             moment = datetime.fromisoformat(value)
-            # A time without a zone would be read in the zone of this machine.
+            # A time without a zone would be interpreted in the time zone of this machine.
             return None if moment.tzinfo is None else round(moment.timestamp() * 1000)
         if isinstance(value, int | float) and not isinstance(value, bool):
             return round(datetime.fromtimestamp(value, UTC).timestamp() * 1000)
@@ -37,5 +37,5 @@ def time_of(value: object) -> int | None:
 
 
 def clipped(text: str, most: int) -> str:
-    """Return ``text``, cut with an ellipsis to at most ``most`` characters."""
+    """Return ``text``, shortened to at most ``most`` characters; an ellipsis marks the cut."""
     return text if len(text) <= most else text[: most - 1] + "\N{HORIZONTAL ELLIPSIS}"

@@ -1,9 +1,9 @@
 """Statistics over the records of a crawl, collected one record at a time in bounded memory: a map of paths, and top
 rows.
 
-The dashboard and the report share them. The dashboard adds each record as it arrives: a URL that is visited again
-counts once, by its first visit. Only the counts by host include all visits, and the list of failures holds the last
-visit of each URL. The report adds only the last record of each URL. URLs that the crawler made up (``probe``) are
+The dashboard and the report share them. The dashboard adds each record as it arrives: a URL that is visited several
+times counts once, with its first visit. Only the counts by host include all visits, and the list of failures holds the
+last visit of each URL. The report adds only the last record of each URL. URLs that the crawler made up (``probe``) are
 counted as probes and nowhere else.
 """
 
@@ -23,25 +23,25 @@ from crawler.job.survey.record_kinds import clipped, is_unfetched, time_of
 from crawler.job.survey.top_rows import TopRows
 from crawler.url.urls.host_key import host_key
 
-RECENT = 60  # records that are kept in full
-LISTED = 100  # newest URLs kept for each kind of failure
-HOSTS = 1_000  # hosts kept
-KINDS = 1_000  # statuses, types and reasons kept
+RECENT = 60  # number of newest records that are kept in full
+LISTED = 100  # number of newest URLs kept for each kind of failure
+HOSTS = 1_000  # maximum number of hosts kept
+KINDS = 1_000  # maximum number of statuses, of types and of reasons kept
 SHOWN_HOSTS = 50
 SHOWN_TYPES = 20
 LONGEST = 2_000  # maximum length of a URL in characters; longer ones are cut
 _WORDS = 200  # maximum length of an error, a type or a reason in characters
 ERROR = 20  # weight of a record with an error, relative to a good one, so that hosts with errors are kept
 
-BROKEN_KINDS = ("server_errors", "client_errors", "soft404")  # answers that are not pages
+BROKEN_KINDS = ("server_errors", "client_errors", "soft404")  # responses that are not pages
 WRONG = (*BROKEN_KINDS, "failed")
 COLUMNS = (*URL_KINDS, "copies", "bytes")
 _TOP = {"statuses": 1, "types": 2, "reasons": 1}  # number of columns
 
 
 class Row(Struct):
-    """A record. ``number``: its position among all records, from 1. ``words``: the error, or the target of a
-    redirect."""
+    """A record, as the statistics keep it. ``number``: its position among all records, from 1. ``words``: the error, or
+    the target of a redirect."""
 
     number: int
     url: str
@@ -75,7 +75,8 @@ class Survey(Struct):
     map: PathMap = field(default_factory=PathMap)
 
     def add(self, record: Mapping[str, Any], *, last: bool = False) -> None:
-        """Count a record. ``last``: the record is the last one of its URL, and the only one of that URL to be added."""
+        """Count a record. ``last``: the record is the last one of its URL, and the only one of that URL that is ever
+        added."""
         self.records += 1
         if record.get("probe"):
             self.probes += 1
@@ -90,7 +91,7 @@ class Survey(Struct):
             self._count(record, row, column)
 
     def total(self, *columns: str) -> int:
-        """Return the sum of these columns over all hosts."""
+        """Return the sum of the values in these columns over all hosts."""
         return sum(self.totals.get(column)[0] for column in columns)
 
     def answer(self) -> dict[str, Any]:
@@ -123,7 +124,7 @@ class Survey(Struct):
                 del rows[next(iter(rows))]
 
     def _count_host(self, record: Mapping[str, Any], row: Row, column: str) -> None:
-        column = "server_errors" if row.status == 429 else column  # 429 is a problem of the host, not of the link
+        column = "server_errors" if row.status == 429 else column  # 429 is about the host, not about the link
         values = dict.fromkeys(COLUMNS, 0) | {column: 1, "bytes": row.bytes or 0}
         values["copies"] = int(isinstance(record.get("duplicate_of"), str))
         self.hosts.add(row.host, values.values(), ERROR if column in WRONG else 1)

@@ -1,11 +1,11 @@
-"""Sums by key for the most frequent keys of a stream, in memory for a fixed number of keys.
+"""Computes sums by key for the most frequent keys of a stream, in the memory that a fixed number of keys needs.
 
 This is the algorithm of Misra and Gries, with a purge at the median as in "A High-Performance Algorithm for Identifying
 Frequent Items in Data Streams" (Anderson et al., 2017). Each tracked key has a weight, to which every addition adds.
 When a new key arrives and all places are taken, the median weight is subtracted from all keys, and keys with no weight
 left are dropped. So an addition takes constant time on average, whatever the order of the keys.
 
-The sums of a tracked key cover the additions since it got its place. With ``N`` the total weight added:
+The sums of a tracked key cover all additions since the key got its place. With ``N`` the total weight added:
 
 * as long as there were at most ``places`` keys, all sums are exact;
 * a sum is never too high, and is too low by at most the weight ``missed`` (for weights of 1: additions);

@@ -103,7 +103,7 @@ class _Page:
         for link in links[:TRANSLATIONS_MOST]:
             try:
                 href = urljoin(self._base, (link.attr("href") or "").strip())
-            except ValueError:  # brackets without an IPv6 address
+            except ValueError:  # the URL has brackets without an IPv6 address
                 continue
             yield {"lang": (link.attr("hreflang") or "").strip(), "href": href}
 
@@ -141,8 +141,8 @@ class _Page:
         return [], []
 
     def _size_of_items(self) -> int:
-        """Return an upper bound of the size of all values. Each name has a value, and may be prefixed by a
-        vocabulary."""
+        """Return an upper bound on the size of all values. Each name has a value, and a vocabulary may be put before
+        the name."""
         tree, size = self._tree, 0
         declared = (each.attr(name) or "" for each in tree.select("[vocab],[prefix]") for name in ("vocab", "prefix"))
         before = max(map(len, declared), default=0) + len(self._base)
@@ -155,7 +155,7 @@ class _Page:
 
 
 def _decoded(text: str) -> Any:
-    """Return the value of a block. Raises ValueError or DecodeError."""
+    """Return the value of a JSON-LD block. Raises ValueError or DecodeError."""
     if len(text) > BLOCK_MOST:
         raise ValueError(f"longer than {BLOCK_MOST:,} characters")
     for _ in range(3):  # nested comments and CDATA sections, which once hid scripts from old browsers

@@ -75,7 +75,8 @@ def joined(page: str, kept: str | None) -> str:
 
 
 def _parse(line: str, host: str, path: str, now: float) -> tuple[str, _Cookie] | None:
-    """Return name and cookie by RFC 6265, 5.2; None if the line is invalid, too long, or meant for another domain."""
+    """Return the name and the cookie, parsed as in RFC 6265, 5.2; None if the line is invalid, too long, or meant for
+    another domain."""
     if len(line) > _SIZE or not line.isascii() or not line.isprintable():
         return None
     pair, *attributes = line.split(";")

@@ -36,7 +36,7 @@ class Proxy(Struct, frozen=True):
 
 def proxy_of(text: str, name: str, login: str | None = None) -> Proxy:
     """Return the proxy of a URL. The default scheme is http, as in curl. ``login`` is ``user:password``. Raises
-    SettingsError, without the URL: it may contain a password."""
+    SettingsError, which does not quote the URL, because it may contain a password."""
     try:
         url = yarl.URL(text if "://" in text else f"http://{text}")
         port = url.port or _PORTS.get(url.scheme)
@@ -57,7 +57,7 @@ def proxy_of(text: str, name: str, login: str | None = None) -> Proxy:
 
 
 class Proxies:
-    """The proxies of a run. The settings override the environment; the proxy of an origin overrides both."""
+    """The proxies of a run. The settings override the environment; a proxy set for an origin overrides both."""
 
     def __init__(self, settings: FetchSettings, environ: Mapping[str, str]) -> None:
         self._own: Proxy | None = None

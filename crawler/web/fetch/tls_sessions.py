@@ -11,9 +11,9 @@ the certificate that it was made with, and ``LIFETIME`` after the certificate wa
 tickets from a resumed connection do not extend that.
 
 Taking a session, and offering one, copies it through its encoded form: 0.15 ms each with OpenSSL 3.0, while a full
-handshake takes 0.85. So nothing is taken from a server at the first connection, which is often the only one; a ticket
-is offered more than once, as long as the server accepts that; and a server that declines three times in a row, or gives
-no tickets, gets no offers for a while.
+handshake takes 0.85 ms. So nothing is taken from a server at the first connection, which is often the only one; a
+ticket is offered more than once, as long as the server accepts that; and a server that declines three times in a row,
+or gives no tickets, gets no offers for a while.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ class Sessions:
             return False
         if resumed:
             server.declined = min(server.declined, 1)
-            return server.declined > 0 and server.session is not None  # the server accepts each ticket once
+            return server.declined > 0 and server.session is not None  # such a server accepts each ticket only once
         if offered:
             self.declined(place, now)
         if server.declined >= DECLINED:
@@ -100,7 +100,7 @@ class Sessions:
         return True
 
     def declined(self, place: Hashable, now: float) -> None:
-        """Record that a server did not resume an offered session, or gave none."""
+        """Record that a server did not resume an offered session, or gave no session."""
         server = self._servers.get(place) or self._add(place)
         server.declined += 1
         self._empty(server)
@@ -108,8 +108,8 @@ class Sessions:
             server.ends = now + LIFETIME
 
     def put(self, place: Hashable, session: Session, verified_until: float | None) -> None:
-        """Store a session. ``verified_until``: when the verification by its full handshake expires; None: the handshake
-        resumed the session that is now replaced."""
+        """Store a session. ``verified_until``: when the verification by its full handshake expires; None if the
+        handshake resumed the session that is now replaced."""
         server = self._servers.get(place) or self._add(place)
         self._servers.move_to_end(place)
         self._empty(server)
@@ -141,7 +141,7 @@ class Sessions:
 
 
 class Opening:
-    """A connection that is being opened to a place. ``offered``: with a session."""
+    """A connection that is being opened to a place. ``offered``: True if a session is offered."""
 
     __slots__ = ("key", "offered", "place")
 
@@ -155,7 +155,7 @@ current_opening: ContextVar[Opening | None] = ContextVar("current_opening", defa
 
 
 class _Connection(ssl.SSLObject):
-    """One end of a connection, which passes its session to the context."""
+    """The crawler's end of a connection, which passes its session to the context."""
 
     opening: Opening | None = None  # set until the session has been checked
     incoming: ssl.MemoryBIO
@@ -177,7 +177,7 @@ class _Connection(ssl.SSLObject):
             data = super().read(len, buffer)
         finally:
             self.heard += waiting - self.incoming.pending
-        # By now the tickets of TLS 1.3 have arrived, which follow the handshake.
+        # By now the tickets of TLS 1.3, which follow the handshake, have arrived.
         self.opening = None
         context = self.context
         if data and isinstance(context, ResumingContext):

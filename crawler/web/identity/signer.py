@@ -69,7 +69,7 @@ class Signer:
         return partial(self.headers, authority) if wanted else None
 
     def signs(self, authority: str, *, known: bool) -> bool:
-        """Return whether the host asks for signatures. ``known``: it did in an earlier run."""
+        """Return whether the host asks for signatures. ``known``: it asked for them in an earlier run."""
         if known:
             self._asking.setdefault(authority, "")
         return authority in self._asking

@@ -42,7 +42,7 @@ def page(token: str, contact: str, agent: str) -> str:
 
 
 def authority_of(agent: str) -> str:
-    """Return host and port of an origin, without the default port."""
+    """Return the host and port of an origin; the default port is omitted."""
     return agent.partition("://")[2].lower().removesuffix(":443")
 
 

@@ -28,14 +28,14 @@ LINKS_MOST = 8  # maximum links of a page without content, for example to an imp
 TEXT_MOST = 200  # bytes of text, without white space
 BLANK_MOST = 40  # ... for a page that shows only its name
 MEDIA_MOST = 2  # maximum pictures on the page
-SIZE_MOST = 1024 * 1024  # bytes that are read of the page, and ...
+SIZE_MOST = 1024 * 1024  # maximum bytes that are read of the page, and ...
 WORDS_MOST = 16 * 1024  # ... of the content between two tags
 TAGS_MOST = 2_000
 TAG_MOST = 4 * 1024  # bytes of a tag
 INSIDE = 64  # bytes after a tag that are examined
 BLOCKS_MOST = 20  # empty elements that a script may name
 ENDS_MOST = 50  # end tags; counting them rules out most pages at a tenth of the cost
-QUICK = 8 * 1024  # bytes at the start and at the end in which they are counted
+QUICK = 8 * 1024  # bytes at the start and at the end of the page in which end tags are counted
 
 _CAUSES = (b"<script", b"<SCRIPT", b"srcdoc", b"shadowrootmode")
 _TAG = re.compile(rb"""<(!--|[/!?]?[a-zA-Z][a-zA-Z0-9:_-]*+)(?:[^>"']++|"[^"]*+(?:"|\Z)|'[^']*+(?:'|\Z))*+(?:>|\Z)""")

@@ -1,4 +1,4 @@
-"""The text of a page that a reader may see, for a comparison of two visits.
+"""The text of a page that a reader may see, for comparing two visits to the page.
 
 It is the content outside tags, without comments, scripts, style sheets and templates; a tag separates words, and white
 space is folded. So invisible differences between visits (a nonce, the address of an advertisement, a new build of the

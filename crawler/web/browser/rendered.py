@@ -111,12 +111,12 @@ class Rendered(Struct, frozen=True):
 
     @property
     def waits(self) -> bool:
-        """True if a script, data or a frame is missing that may be available later."""
+        """True if a script, a frame or data that may be available later is missing."""
         return self.failed or any(each.why is Refusal.HELD and each.kind in NEEDED for each in self.refused)
 
     @property
     def partly(self) -> bool:
-        """True if the page was cut, or if a script, data or a frame is missing that may be available at another time or
+        """True if the page was cut, or if a script, a frame or data is missing but may be available at another time, or
         to another crawler."""
         missed = any(each.why in _MISSED and each.kind in NEEDED for each in self.refused)
         return missed or self.waits or self.cut is not None

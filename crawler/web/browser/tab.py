@@ -290,7 +290,7 @@ class Tab:
         self.lose(BrowserGone())
 
     def attached(self, session: str, info: Params) -> None:
-        """Set up a new target of the page's context, which waits to be started: the page or a worker. Pop-ups are
+        """Set up a new target of the page's context (the page or a worker), which waits until it is set up. Pop-ups are
         closed, and the browser's own targets never start."""
         kind = info["type"]
         if kind == "service_worker" or (kind == "page" and self._session):

@@ -129,7 +129,7 @@ def is_local(error: Exception, exchange: Exchange) -> bool:
         return error.os_error.errno == socket.EAI_AGAIN
     number, address = getattr(error, "errno", None), exchange.address
     if exchange.phase != "connect" or address is None or ":" in address:
-        return False  # many machines never have an IPv6 route, so each IPv6 address fails for itself
+        return False  # many machines never have an IPv6 route, so IPv6 addresses fail one at a time
     return number == errno.ENETUNREACH or (number == errno.EHOSTUNREACH and not _has_route(address))
 
 

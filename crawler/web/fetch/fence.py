@@ -38,8 +38,8 @@ class FencedOffError(asyncio.CancelledError):
 
 
 async def pass_fence(waits: Callable[[], AbstractContextManager[object]] = nullcontext) -> None:
-    """Wait, in a context of ``waits``, until the running task may send its request. It must send it in the step of the
-    event loop in which this returns. Raises FencedOffError if it may not send."""
+    """Wait, in a context of ``waits``, until the running task may send its request. The task must then send it in the
+    same step of the event loop. Raises FencedOffError if it may not send."""
     asked = wait_to_send.get()
     while asked is not None and (wait := asked()) > 0.0:
         with waits():

@@ -89,7 +89,7 @@ def conversion(url: str, at: int, answer: bytes, random: bytes, html: bytes, mos
 
 def _answer(capture: Capture, digest: bytes | None, earlier: Earlier | None, common: str) -> bytes:
     head = response_head(capture.head)
-    if head.find(b"304", 0, head.find(b"\n")) > 0 and status_of(head) == _UNCHANGED:  # a cheap test first
+    if head.find(b"304", 0, head.find(b"\n")) > 0 and status_of(head) == _UNCHANGED:  # the cheap test comes first
         payload = None if earlier is None else earlier.digest
         return _revisit(head, _NOT_MODIFIED, payload, earlier, common)
     if digest is not None and earlier is not None:

@@ -82,7 +82,7 @@ class _Took(Struct):
     requests: int = 0
     bytes: int = 0
     refused: list[Refused] = []
-    failed: bool = False  # a script, data or a frame
+    failed: bool = False  # True if a request for a script, data or a frame failed
     short: bool = False  # True if the HTML was cut
 
 
@@ -103,9 +103,9 @@ class Tab:
 
     def __init__(self, pipe: Pipe, context: str, href: str, answer: Answer, ask: Ask, budget: Budget) -> None:
         self._pipe, self._context, self._ask, self._budget = pipe, context, ask, budget
-        self._page: Answer | None = answer  # until the browser has requested it
+        self._page: Answer | None = answer  # the page's response, until the browser has requested it
         self._session = ""
-        self._sessions: dict[str, str] = {}  # types of targets, by session
+        self._sessions: dict[str, str] = {}  # the type of each session's target
         self._wake = asyncio.Event()  # set at events that may let the page continue
         self._expired = False
         self._fault: BaseException | None = None

@@ -21,14 +21,14 @@ from turbohtml.extract import RdfaItem
 
 from crawler.web.extract.page_text import BYTES_MOST
 
-BLOCK_MOST = 2**20  # characters of a block of JSON-LD
+BLOCK_MOST = 2**20  # maximum characters of a JSON-LD block
 DEPTH_MOST = 64  # maximum nesting of objects and lists, and of items
 ERRORS_MOST = 20
-SHOWN = 4_000  # characters of an invalid block to show
+SHOWN = 4_000  # characters of an invalid block that are shown
 TRANSLATIONS_MOST = 2_000
-ITEMS_MOST = 4 * BYTES_MOST  # characters of all values of items
-_NAMES_MOST, _NAME_MOST = 20, 200  # authors, and characters per author
-_BASE_MOST = 8_000  # characters of a base URL
+ITEMS_MOST = 4 * BYTES_MOST  # maximum characters of the values of all items
+_NAMES_MOST, _NAME_MOST = 20, 200  # maximum number of authors, and of characters per author
+_BASE_MOST = 8_000  # maximum characters of a base URL
 
 _BRACKETS = re.compile(r"[\[{\]}]")
 _OPENGRAPH = ("og:", "article:", "book:", "profile:", "music:", "video:", "product:", "fb:")

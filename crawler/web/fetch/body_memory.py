@@ -37,8 +37,8 @@ class BodyMemory:
         self._waits = waits
         self._used = 0
         self._complete = 0  # the part of ``_used`` for bodies that have been read and are still needed
-        self._reading: dict[BodyShare, None] = {}  # in the order in which they started to count
-        self._waiting: dict[BodyShare, asyncio.Future[None]] = {}  # those of ``_reading`` that wait
+        self._reading: dict[BodyShare, None] = {}  # shares, in the order in which they started to count
+        self._waiting: dict[BodyShare, asyncio.Future[None]] = {}  # the shares in ``_reading`` that wait
         self._let_on: dict[BodyShare, int] = {}  # shares that may grow after a wait, and by how much
         self._kept: dict[asyncio.Task[object], BodyShare | None] = {}  # unfinished task -> share of the body it keeps
 

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 _DNS_TTL = 60  # seconds for which a resolved address is reused
 _DNS_ENTRIES = 10_000
-HURRIED = 15.0  # seconds that a body may still take when others wait for its memory
+HURRIED = 15.0  # seconds that a body may still take when other bodies wait for its memory
 _SILENCE = frozenset(("headers", "body"))  # phases in which we wait for bytes from the host
 _AT_ONCE = struct.pack("ii", 1, 0)  # values of SO_LINGER: on, 0 s
 _NO_LIMITS = aiohttp.ClientTimeout(total=None)  # the time limit of the exchange applies

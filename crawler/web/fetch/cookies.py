@@ -13,9 +13,9 @@ from email.utils import parsedate_to_datetime
 
 from msgspec import Struct
 
-_HOSTS = 10_000  # hosts; the least recently requested one is dropped first
-_COOKIES = 50  # cookies per host
-_SIZE = 4_096  # bytes of a cookie, as in browsers
+_HOSTS = 10_000  # maximum hosts; the least recently requested one is dropped first
+_COOKIES = 50  # maximum cookies per host
+_SIZE = 4_096  # maximum bytes of a cookie, as in browsers
 
 
 class _Cookie(Struct, frozen=True):

@@ -78,7 +78,7 @@ class Fetcher:
     ``settings`` apply to all hosts, or differ by host. The caller enforces ``concurrency`` and ``per_host``; here they
     only bound the number of idle connections. ``resolver`` replaces the name service, ``environ`` the environment,
     which may name proxies and secrets. ``delays`` do not count towards time limits or durations. Raises SettingsError
-    if a proxy, a login or a file of the settings cannot be used."""
+    if a proxy, a login or a file named in the settings cannot be used."""
 
     def __init__(
         self,
@@ -152,8 +152,8 @@ class Fetcher:
         """GET one absolute http or https URL, sent unchanged, with ``headers`` added to those of every request.
 
         ``accept(content_type)`` returns whether the body is wanted. A body of more than ``max_body`` bytes after
-        decoding (default: the settings') is a failure or, with ``truncate``, is cut there. Exchanges selected by
-        ``keep`` are captured as sent and received."""
+        decoding (default: the limit in the settings) is a failure or, with ``truncate``, is cut there. Exchanges
+        selected by ``keep`` are captured as sent and received."""
         assert self._alarm is not None, "a Fetcher must be used inside `async with`"
         settings = self._settings
         want = _Want(accept, settings.max_body if max_body is None else max_body, truncate, headers)
@@ -210,7 +210,7 @@ class Fetcher:
 
     def _lost(self, exchange: Exchange, error: Exception) -> bool:
         """Return whether a reused connection was closed before the first byte of an answer, or held excess bytes of an
-        earlier one."""
+        earlier answer."""
         used = exchange.connection
         if used is None or not used.kept or self._connector is None:
             return False

@@ -133,10 +133,10 @@ class Response(Struct, frozen=True):
     the whole exchange. ``received`` is the number of body bytes that were read, after decoding, or before it if
     ``body`` is None. ``note`` describes faults of a response that could still be read. ``proxy``: the proxy used,
     without a login. ``address``: the IP address that answered; None through a proxy, because only the proxy knows it.
-    ``raw``: the captured exchange, if it is kept. ``truncated``: what announced more of the body: its ``length``,
-    ``chunked``, or a content coding (``gzip``). ``cookies``: a digest of the cookies sent; None if none are kept.
-    ``unsigned``: the server refused the request because it lacks a signature; the next request to its host will have
-    one."""
+    ``raw``: the captured exchange, if it is kept. ``truncated``: what announced more of the body than arrived: its
+    ``length``, ``chunked``, or a content coding (``gzip``). ``cookies``: a digest of the cookies sent; None if none are
+    kept. ``unsigned``: the server refused the request because it lacks a signature; the next request to its host will
+    have one."""
 
     status: int
     headers: Mapping[str, str]

@@ -44,7 +44,7 @@ def proxy_of(text: str, name: str, login: str | None = None) -> Proxy:
     except ValueError as error:
         raise SettingsError(f"{name}: not the URL of a proxy") from error
     if url.scheme not in PROXY_SCHEMES or not host or not port:
-        raise SettingsError(f"{name}: not the URL of a proxy; write http://HOST:PORT; {', '.join(PROXY_SCHEMES)}")
+        raise SettingsError(f"{name}: not the URL of a proxy; write SCHEME://HOST:PORT ({', '.join(PROXY_SCHEMES)})")
     if login is None and (url.raw_user or url.raw_password):
         login = f"{unquote(url.raw_user or '')}:{unquote(url.raw_password or '')}"
     authority = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
@@ -103,7 +103,7 @@ class Proxies:
         if self._own is not None:
             return [f"requests go through {self._own.shown}"]
         return [
-            f"{scheme} requests go through {proxy.shown}, as set in the environment; `--proxy direct` ignores it"
+            f"{scheme} requests go through {proxy.shown}, as set in the environment; use `--proxy direct` to ignore it"
             for scheme, proxy in self._from_environment.items()
         ]
 

@@ -28,7 +28,7 @@ from crawler.web.fetch.tls_sessions import ResumingContext, verifying_context
 from crawler.web.identity.signer import Signer
 
 _PORTS = {"http": "80", "https": "443"}
-_KEPT = 4_096  # origins whose profile is remembered
+_KEPT = 4_096  # maximum number of origins whose profiles are remembered
 
 
 class RequestProfile(Struct, frozen=True):

@@ -31,10 +31,10 @@ from msgspec import Struct
 
 LIFETIME = 3600.0  # seconds after a full handshake during which its session, and those derived from it, may be offered
 DECLINED = 3  # declined offers in a row after which a server is offered no sessions for LIFETIME
-MOST = 5_000  # number of servers that are remembered, the latest ones
-MOST_BYTES = 16 * 2**20  # limit for all sessions; the least recently used are dropped first
-_BYTES = 12 * 2**10  # size of a session with a small certificate, measured
-_BYTES_EACH = 4  # added for each byte of certificates and tickets from the server
+MOST = 5_000  # maximum number of servers; only the latest are remembered
+MOST_BYTES = 16 * 2**20  # maximum bytes of all sessions; the least recently used are dropped first
+_BYTES = 12 * 2**10  # measured size of a session with a small certificate
+_BYTES_EACH = 4  # bytes to add for each byte of certificates and tickets from the server
 
 
 class Session(Struct, frozen=True):
@@ -56,7 +56,7 @@ class _Server:
         self.size = 0
         self.begins = self.ends = 0.0  # the period in which the session may be offered
         self.verified_until = 0.0
-        self.declined = 0  # declined offers in a row; from DECLINED on nothing is offered before ``ends``
+        self.declined = 0  # declined offers in a row; after DECLINED of them nothing is offered before ``ends``
 
 
 class Sessions:

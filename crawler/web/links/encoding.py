@@ -25,7 +25,7 @@ else:
 PRESCAN_BYTES = 1024  # bytes in which a `<meta>` counts even outside of the head (HTML Standard, 13.2.3.2)
 HEAD_BYTES = 2**19  # maximum bytes of a head, which may contain long scripts; searching it takes at most 40 ms
 FALLBACK = "windows-1252"
-_DECODED_AT_ONCE = 2**20  # bytes of a document
+_DECODED_AT_ONCE = 2**20  # bytes of a document that are decoded at a time
 
 # Name of the encoding, Python's codec for it, and its labels. Encodings that the standard maps to "replacement"
 # (iso-2022-kr, hz-gb-2312 ...) are omitted, because no link can be read from them.

@@ -29,8 +29,8 @@ CHEAP_BYTES = 16 * 1024  # bytes; attributes of one tag are compared with each o
 CHEAP_PRODUCT = 2**20  # bytes times start tags; the worst tree takes 40 ms and 45 MB
 RAW_LENGTHS = 8  # limit of an href as written, as a multiple of the longest URL: the parser removes dots and spaces
 METAS_MOST = 64  # maximum meta elements of a page
-META_CHARACTERS_MOST = 1_024  # characters of a content attribute
-TITLES_MOST = 16  # titles of a page that are checked, because drawings may have titles too
+META_CHARACTERS_MOST = 1_024  # maximum characters of a ``content`` attribute
+TITLES_MOST = 16  # maximum titles to check in a page, because drawings may have titles too
 
 _TAG_NAME = re.compile(rb"<([a-zA-Z]++)")
 _TAGS_AT_ONCE = 4096  # bounds the size of the tree, about 0.5 KB per tag

@@ -50,18 +50,18 @@ TYPES = XML_TYPES | frozenset(
     )
 )
 
-SITEMAP_BYTES_MOST = 50 * 2**20  # limit for a decompressed sitemap, from the protocol
+SITEMAP_BYTES_MOST = 50 * 2**20  # maximum bytes of a decompressed sitemap, set by the protocol
 _PIECE = 64 * 1024  # bytes decompressed and parsed at a time
-_MARKUP_MOST = 4 * _PIECE  # bytes without one complete piece of markup or text
+_MARKUP_MOST = 4 * _PIECE  # maximum bytes without one complete piece of markup or text
 _HELD_MOST = 16 * _PIECE  # characters of one piece of markup or text that the tolerant reader holds
-_DEPTH_MOST = 16  # nested elements; extensions of the protocol use 5
+_DEPTH_MOST = 16  # maximum nesting of elements; extensions of the protocol use 5
 _GZIP = b"\x1f\x8b"
 _GZIP_BITS = 31  # zlib's value for gzip with any window size
 _MEMBERS_MOST = 1_024
 _INPUT = 8 * 1024  # compressed bytes passed on at a time
 _HEAD = 8 * 1024  # bytes in which the root element must start
-_FIELD_MOST = 64  # characters of a date or a number
-_BARE_MOST = 16 * 1024  # characters of text outside of a ``loc``
+_FIELD_MOST = 64  # maximum characters of a date or a number
+_BARE_MOST = 16 * 1024  # maximum characters of text outside of a ``loc``
 _DAY = 86_400.0
 _DATE_LENGTH = 10  # length of a date without a time
 _GROUP_MOST = 1_000  # URLs of a text sitemap in one group
@@ -351,7 +351,7 @@ class _Items:
         self._list = listed
         self._longest = longest  # maximum characters of a URL
         self._form: _Form | None = None  # known with the first element of a form
-        self._open: list[str] = []  # nested elements; in tolerant mode, those since the last item started
+        self._open: list[str] = []  # the open elements; in tolerant mode, those since the last item started
         self._item = 0  # number of open elements up to the current item; 0 outside an item
         self._field: str | None = None  # text of the element being read, the last of ``_of`` open ones
         self._name, self._of = "", 0

@@ -39,7 +39,7 @@ class Undecided(StrEnum):
     LARGE = "large"  # the page is so large that its tokens are read in another process
     TEXT = "text"  # the text of a link is wanted, and its element contains more than text
     FRAMES = "frames"
-    TABLE = "table"  # an element was moved in front of it
+    TABLE = "table"  # an element was moved in front of the table
     FOREIGN = "foreign"  # HTML inside SVG or MathML
     TEMPLATE = "template"
     DEPTH = "depth"  # too many nested tables or drawings

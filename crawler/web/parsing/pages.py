@@ -65,7 +65,7 @@ class PageParser:
         if isinstance(found, Failed) and found.why is Why.NOT_STARTED:
             if not self._warned:
                 self._warned = True
-                log.warning("large pages are %s", cut)
+                log.warning("each large page is %s", cut)
             found = scan_links(body, charset, settings)
         return found if isinstance(found, Failed) or found.cut is not None else replace(found, cut=cut)
 

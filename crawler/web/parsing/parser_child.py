@@ -23,7 +23,7 @@ from crawler.web.parsing.wire import (
 )
 
 TAGS_SHARE = 0.6  # fraction of a page's CPU time limit after which no further tags are read
-LISTED_A_PART = 250  # URLs of a sitemap in one answer
+LISTED_A_PART = 250  # URLs of a sitemap in one part of the result
 
 
 def program() -> Read:

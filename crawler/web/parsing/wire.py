@@ -20,7 +20,7 @@ from crawler.web.links.described import Described, without_fragments
 from crawler.web.links.extract import PageLinks
 from crawler.web.links.sitemap import FREQUENCY_MOST, Listed, SitemapForm
 
-_CHARSET_MOST = 1_000  # bytes; the longest label has 40
+_CHARSET_MOST = 1_000  # maximum bytes of a label; the longest that is known has 40
 
 
 class ParseLimits(Struct, frozen=True):

@@ -5,7 +5,7 @@ warc_record   one record: its named fields and its block
 http_block    an HTTP message as a block
 capture_records   the records of one exchange
 gzip_member   compresses a record to its own gzip member
-payloads      rows of a store, by which archived payloads are found
+payloads      rows of a store, for finding archived payloads
 warc_reader   reads the records of a file
 surt          URLs in the order of the index
 cdxj          lines of the index

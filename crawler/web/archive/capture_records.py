@@ -1,7 +1,8 @@
 """The records of one exchange: response or revisit, request, metadata.
 
-A payload that is already archived is not written again: its record is a revisit, which has the headers and names
-the first capture. A payload is the body with its content codings, because readers verify its digest without decoding.
+A payload that is already archived is not written again. A revisit record is written instead, which contains the headers
+and refers to the first capture. A payload is the body with its content codings, because readers verify its digest
+without decoding.
 """
 
 from __future__ import annotations
@@ -47,8 +48,8 @@ class Earlier(NamedTuple):
 
 
 def payload_digest(capture: Capture) -> bytes | None:
-    """Return the digest for looking up an earlier capture, or None if the body is empty (nothing would be saved) or
-    truncated (its other bytes are unknown)."""
+    """Return the digest for looking up an earlier capture, or None if the body is empty (a revisit would save nothing)
+    or truncated (the missing bytes are unknown)."""
     return sha1(capture.body) if capture.body and not capture.truncated else None
 
 
@@ -56,8 +57,9 @@ def records(
     capture: Capture, digest: bytes | None, earlier: Earlier | None, about: Iterable[Field], random: bytes
 ) -> list[bytes]:
     """Return the records of an exchange, the response's first. ``digest`` is the result of ``payload_digest``,
-    ``earlier`` the capture with this digest; for a 304 response, the capture that is still valid. ``about`` has the
-    fields of the metadata record, which is omitted if there are none. ``random`` has ``RANDOM_BYTES`` random bytes."""
+    ``earlier`` is the capture with this digest or, for a 304 response, the capture that is still valid. ``about`` has
+    the fields of the metadata record, which is omitted if there are none. ``random`` has ``RANDOM_BYTES`` random
+    bytes."""
     own = record_id(random[:ID_BYTES])
     about_all = f"WARC-Target-URI: {one_line(capture.url)}\r\nWARC-Date: {date_label(capture.at)}\r\n"
     exchanged = f"{about_all}WARC-IP-Address: {capture.address}\r\n" if capture.address else about_all
@@ -74,8 +76,9 @@ def records(
 
 
 def conversion(url: str, at: int, answer: bytes, random: bytes, html: bytes, most: int) -> bytes:
-    """Return the record of the document that a browser rendered from a response. ``answer`` has the random bytes of the
-    response's id, ``random`` those for the id of the new record. At most ``most`` bytes of ``html`` are stored."""
+    """Return the record of the document that a browser rendered from a response. ``answer`` contains the random bytes
+    from which the response's id was made, ``random`` those for the id of the new record. At most ``most`` bytes of
+    ``html`` are stored."""
     fields = (
         f"WARC-Record-ID: {record_id(random[:ID_BYTES])}\r\nWARC-Target-URI: {one_line(url)}\r\n"
         f"WARC-Date: {date_label(at)}\r\nWARC-Refers-To: {record_id(answer[:ID_BYTES])}\r\n"
@@ -86,11 +89,11 @@ def conversion(url: str, at: int, answer: bytes, random: bytes, html: bytes, mos
 
 def _answer(capture: Capture, digest: bytes | None, earlier: Earlier | None, common: str) -> bytes:
     head = response_head(capture.head)
-    if head.find(b"304", 0, head.find(b"\n")) > 0 and status_of(head) == _UNCHANGED:  # a cheap test first
+    if head.find(b"304", 0, head.find(b"\n")) > 0 and status_of(head) == _UNCHANGED:  # the cheap test comes first
         payload = None if earlier is None else earlier.digest
         return _revisit(head, _NOT_MODIFIED, payload, earlier, common)
     if digest is not None and earlier is not None:
-        # The standard requires a field that says that the block lacks the payload.
+        # The standard requires a field stating that the block does not contain the payload.
         return _revisit(head, _IDENTICAL, digest, earlier, f"{common}WARC-Truncated: length\r\n")
     payload = sha1(capture.body) if digest is None else digest
     cut = f"WARC-Truncated: {capture.truncated}\r\n" if capture.truncated else ""

@@ -1,6 +1,6 @@
 """Lines of the index of an archive in CDXJ: key, time, and a JSON object with the location of the record.
 
-The lines are sorted by their bytes. As in the output of cdxj-indexer, whose field names are used, numbers are strings.
+The lines are sorted by their bytes. The field names are those of cdxj-indexer; as in its output, numbers are strings.
 """
 
 from __future__ import annotations

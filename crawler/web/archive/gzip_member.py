@@ -22,7 +22,7 @@ _ZLIB_LEVEL = 3
 
 
 def slow_compression(library: str = "isal") -> str | None:
-    """Return one line on how to install the faster library, or None if it is installed."""
+    """Return a one-line hint on how to install the faster library, or None if it is already installed."""
     if importlib.util.find_spec(library) is not None:
         return None
     return f"without {library}, compressing WARC files takes four times as long: pip install {library}"

@@ -1,9 +1,9 @@
 """HTTP messages as the blocks of records.
 
-The body has its content codings, as received, but no transfer coding: that is a property of the connection, and the
-record has a length. If the header still named a transfer coding, readers would expect chunks, so it is renamed to
-``X-Orig-Transfer-Encoding``, as in Webrecorder's tools. Otherwise the head is unchanged, except for
-lines that end in LF alone: with those, some readers treat the whole message as the head.
+The block keeps the body's content codings, as received, but not its transfer coding, which belongs to the connection;
+the record states the length instead. The ``Transfer-Encoding`` header is renamed to ``X-Orig-Transfer-Encoding``, as in
+Webrecorder's tools, because readers would otherwise expect chunks. Nothing else in the head is changed, except that a
+line ending in LF alone gets a CRLF: otherwise some readers would treat the whole message as the head.
 """
 
 from __future__ import annotations

@@ -9,9 +9,9 @@ from functools import lru_cache
 ID_BYTES = 16  # random bytes per id
 
 _DIGITS = 32  # digits of a SHA-1 digest in base32, five bits each
-# Base32 without a step per digit, because base64.b32encode takes three times as long: the 160 bits are split into
-# halves, which are moved apart, then the halves of each, until each digit has its own byte. For each split: the shift
-# of the upper halves, and the masks of the lower and upper halves.
+# Base32 is encoded without a step per digit, because base64.b32encode takes three times as long: the 160 bits are split
+# into halves, which are moved apart; each half is then split in the same way, until each digit has its own byte. The
+# list has, for each split, the shift of the upper halves, and the masks of the lower and the upper halves.
 _CUTS = [
     (3 * half, lower, lower << 5 * half)
     for half in (16, 8, 4, 2, 1)
@@ -22,8 +22,8 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def sha1(data: bytes) -> bytes:
-    """Return the SHA-1 digest. Archives agree on SHA-1, so their payloads can be compared. It only guards against
-    accidents: an attacker can make two payloads with the same digest."""
+    """Return the SHA-1 digest. All archives use SHA-1, so their payloads can be compared. The digest only guards
+    against accidental damage: an attacker can make two payloads with the same digest."""
     return hashlib.sha1(data, usedforsecurity=False).digest()
 
 

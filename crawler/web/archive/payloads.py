@@ -1,8 +1,8 @@
-"""Finds payloads that are already archived, by rows that map the digest of a payload to its capture. Other rows
-map the validators of a later conditional request to the capture that a 304 response would confirm.
+"""Finds payloads that are already archived, using rows that map the digest of a payload to its capture. Other rows map
+the validators of a later conditional request to the capture that a 304 response would confirm.
 
-A row starts with the sequence number of the record whose parts contain the payload. If the end of a
-file is truncated, the rows from that number on must be deleted too.
+A row starts with the sequence number of the record whose parts contain the payload. If the end of a file is cut off,
+the rows of the records that it contained must be deleted too.
 """
 
 from __future__ import annotations
@@ -48,15 +48,15 @@ def sent_validators(request: bytes) -> Validators:
 
 
 def validity_key(url: str, stated: Validators) -> bytes:
-    """Return the key of the row for a URL and its validators. It is not a SHA-1 digest; otherwise an attacker could
-    make a payload that replaces the row."""
+    """Return the key of the row for a URL and its validators. The key is not a SHA-1 digest; otherwise an attacker
+    could make a payload whose row replaces this one."""
     told = "\n".join((url, stated.etag or "", stated.modified or "")).encode("utf-8", "surrogateescape")
     return hashlib.blake2b(told, digest_size=DIGEST, person=b"not modified").digest()
 
 
 def decode_payload(key: bytes, row: bytes) -> Earlier:
-    """Return the capture in a row. ``key`` becomes the digest of its payload, unless it is a ``validity_key``. Raises
-    PayloadError."""
+    """Return the capture that a row describes. The row's ``key`` becomes the digest of the capture's payload, unless
+    the key is a ``validity_key``. Raises PayloadError."""
     try:
         version, at = _CAPTURE.unpack_from(row, SEQUENCE)
         if version != _VERSION:

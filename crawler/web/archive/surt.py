@@ -1,8 +1,8 @@
 """URLs in the order of an index: ``http://www.example.com/A?b`` becomes ``com,example)/a?b``.
 
 Readers look up a URL by this key, so it must have the form that they use: that of the Internet Archive, pywb and
-OpenWayback. It is coarser than a URL: scheme, ``www.``, case, the order of the query and session ids are ignored. The
-index line also contains the fetched URL itself.
+OpenWayback. Several URLs can have the same key, because the scheme, ``www.``, case, the order of query parameters, and
+session ids are ignored. The index line also contains the fetched URL itself.
 """
 
 from __future__ import annotations

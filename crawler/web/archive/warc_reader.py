@@ -1,8 +1,8 @@
 """Reads the records of a WARC file: the offset of each member, its fields and the head of its block.
 
-Other libraries also read WARC files, but silently skip a truncated or damaged end, so an index would lack pages
-without any notice. Here damage is an error that names its place. Memory is bounded by the size of a piece, not of a
-record.
+Other libraries also read WARC files, but silently skip a truncated or damaged end, so an index would lack pages without
+any notice. Here damage raises an error that states where it is. The memory used is bounded by the size of the pieces
+that are read, not by that of a record.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ class WarcError(ValueError):
 
 
 class FoundRecord(Struct, frozen=True):
-    """A record. ``offset`` and ``length`` are those of its member in the file; ``fields`` have lower-case names.
-    ``block`` is the block, or its requested beginning."""
+    """A record. ``offset`` and ``length`` are those of its gzip member in the file; the names in ``fields`` are in
+    lower case. ``block`` is the block, or its requested beginning."""
 
     offset: int
     length: int
@@ -66,7 +66,7 @@ class _Member:
         self._tail = b""
 
     def take(self, ahead: bytes, read: Read) -> bytes:
-        """Read the member, which starts with ``ahead``. Returns the bytes read beyond it."""
+        """Read the member, whose first bytes are ``ahead``. Returns the bytes that were read beyond its end."""
         inflate = zlib.decompressobj(_GZIP)
         while not inflate.eof:
             if not ahead and not (ahead := read(_PIECE)):
@@ -90,7 +90,7 @@ class _Member:
             end = self.kept.find(_GAP)
             if end < 0:
                 if len(self.kept) > _HEAD_MOST:
-                    raise self._error("the end of its fields is missing")
+                    raise self._error("the end of the record's fields is missing")
                 return
             self.fields, self.size = self._head(bytes(self.kept[: end + 2]))
             del self.kept[: end + len(_GAP)]
@@ -109,7 +109,7 @@ class _Member:
             fields[name.lower()] = value.strip()
         stated = fields.get("content-length", "")
         if not (stated.isascii() and stated.isdigit()):
-            raise self._error("it has no valid Content-Length")
+            raise self._error("the record has no valid Content-Length")
         return fields, int(stated)
 
     def _error(self, why: str) -> WarcError:

@@ -30,7 +30,8 @@ _BESIDE = (Kind.REQUEST, Kind.METADATA)
 def record(kind: Kind, fields: str, content_type: str, block: bytes, body: bytes = b"") -> bytes:
     """Return the bytes of a record. ``fields`` are lines. ``body`` is the rest of the block, which may be long; if
     there is one, ``fields`` contain its digest. The optional digest of the block is omitted if there is a ``body``, and
-    in request and metadata records: it would double the cost, and a gzip member has a checksum."""
+    in request and metadata records, because computing it would double the cost, and a gzip member has a checksum
+    anyway."""
     said = "" if body or kind in _BESIDE else f"WARC-Block-Digest: {digest_label(sha1(block))}\r\n"
     head = (
         f"WARC/1.1\r\nWARC-Type: {kind}\r\n{fields}Content-Type: {content_type}\r\n"

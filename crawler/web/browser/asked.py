@@ -3,16 +3,16 @@
     type          images, fonts, media, beacons, prefetches, manifests, reports and event streams: they yield neither
                   links nor text, and an event stream never ends
     tracker       hosts that only serve analytics or ads, unless the page is theirs
-    third party   ``browser.third_parties``: requests allowed to other sites. Hosts with the same registrable domain
-                  are one site, and URLs in the crawl's scope do not count as another site
-    method        GET and HEAD; POST to the page's own site with ``browser.post``
+    third party   requests to other sites, unless ``browser.third_parties`` allows them. Hosts with the same registrable
+                  domain are one site, and URLs in the crawl's scope do not count as another site
+    method        all methods but GET and HEAD; ``browser.post`` can allow POST to the page's own site
 
 A preflight asks whether a request may be made (CORS). If the request is allowed, the preflight is answered here; it is
 never sent.
 
-Most headers are forwarded: headers set by a script belong to the request, and servers require them. The others are not:
-the browser's headers about itself (the crawler sends its own name), cookies (the crawler sends its own), and headers
-for caching and ranges (the crawler caches whole responses).
+Most headers are forwarded, because headers that a script sets belong to the request, and servers require them. These
+are not forwarded: the browser's headers about itself (the crawler sends its own name), cookies (the crawler sends its
+own), and headers for caching and ranges (the crawler caches whole responses).
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ from crawler.url.urls.host_key import split_origin
 from crawler.web.browser.rendered import Answer, Kind, Refusal, SubRequest
 
 # Hosts that only count, measure, record or advertise. Requests to them would report a visitor who does not exist, and
-# each host costs a robots.txt request and a delay. Only the most common ones; other lists have 50,000 hosts.
+# each host costs a robots.txt request and a delay. Only the most common ones are listed here; other lists name 50,000
+# hosts.
 _TRACKERS = """
 google-analytics.com googletagmanager.com googletagservices.com googlesyndication.com googleadservices.com
 doubleclick.net adservice.google.com connect.facebook.net bat.bing.com clarity.ms hotjar.com mixpanel.com segment.com
@@ -67,8 +68,8 @@ def refusal_of(request: SubRequest, page: str, in_scope: bool, third_parties: st
 
 
 def of_script(headers: Mapping[str, str]) -> bool:
-    """Return True if a request without a type is for a worker's script, or for JSON that a script imports. Others
-    without a type are for prefetches, icons and service workers."""
+    """Return True if a request without a type is for a worker's script, or for JSON that a script imports. Other
+    requests without a type are for prefetches, icons and service workers."""
     found = lowered(headers)
     known = found.get("accept") in ("*/*", "application/json,*/*;q=0.5")
     return known and "service-worker" not in found and not _prefetched(found)
@@ -79,8 +80,8 @@ def _prefetched(headers: Mapping[str, str]) -> bool:
 
 
 def preflight(request: SubRequest) -> Answer:
-    """Return the answer to a preflight for an allowed request. The server decides whether the page may read the
-    response."""
+    """Return our answer to the preflight of an allowed request. Whether the page may read the response is left to the
+    server."""
     headers = lowered(request.headers)
     allowed = [
         ("Access-Control-Allow-Origin", headers.get("origin", "*")),

@@ -15,14 +15,15 @@ from msgspec import Struct
 
 from crawler.base.settings.parts import BrowserSettings
 
-# The commands of each engine, in order of preference. Debian's are shell scripts that start a program. The program is
-# started directly, because a script would not forward the signal that ends it with the crawler.
+# The commands of each engine, in order of preference. Debian's commands are shell scripts that start a program. The
+# crawler starts that program directly, because a script would not forward the signal that ends the browser with the
+# crawler.
 COMMANDS = {
     "headless-shell": ("chromium-headless-shell", "chrome-headless-shell", "headless_shell"),
     "chromium": ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome"),
 }
 LIGHTPANDA = "lightpanda"  # also the name of its package; never chosen automatically
-# Not all of its requests can be paused, so it runs without a network, even without loopback.
+# Not all requests of Lightpanda can be paused, so it runs without a network, even without loopback.
 NO_NETWORK = """
 import ctypes, os, sys
 if ctypes.CDLL(None).unshare(0x50000000):  # a user namespace, which needs no privileges, and a network namespace
@@ -89,7 +90,7 @@ def _lightpanda() -> Engine:
 
 
 def _program(path: str) -> str:
-    """Return the program that a shell script with this name starts, or ``path`` itself."""
+    """Return the program that the shell script at ``path`` starts; if there is none, the file at ``path`` itself."""
     real = Path(path).resolve()
     with real.open("rb") as file:
         if file.read(2) != b"#!":

@@ -1,13 +1,13 @@
 """A cache of responses to GET requests of pages (RFC 9111), shared by all pages. Pure: time is an argument.
 
 It is in memory only, so it is empty at the start of a run. It never serves a stale response unless the server has
-revalidated it (304). Only ``max-age`` makes a response fresh; others are revalidated by their ETag or Last-Modified.
-Scripts and style sheets without a stated lifetime are fresh for ``UNSTATED`` seconds, because the pages of a site share
-them, and a browser would request them once.
+revalidated it (304). Only ``max-age`` makes a response fresh; other responses are revalidated by their ETag or
+Last-Modified. Scripts and style sheets without a stated lifetime are fresh for ``UNSTATED`` seconds, because the pages
+of a site share them, and a browser would request each of them only once.
 
-Each page has its own cookies. Whenever a response is served to a page, the page gets the cookies that it sets. A
-private response is served only to pages with the same cookies as the page that requested it. The browser's own caching
-headers are ignored: its cache is disabled, so it sends them with each request.
+Each page has its own cookies. Whenever a response is served to a page, the page gets the cookies that the response
+sets. A private response is served only to pages with the same cookies as the page that requested it. The browser's own
+caching headers are ignored: its cache is disabled, so it sends them with each request.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Get(Struct, frozen=True):
 
 
 class Kept(Struct, frozen=True):
-    """A cached response. ``vary`` has the request headers for which it may be used."""
+    """A cached response. ``vary`` has the request headers that a request must share to get this response."""
 
     answer: Answer
     fresh_until: float
@@ -74,12 +74,12 @@ class HttpCache:
         return kept
 
     def keep(self, get: Get, answer: Answer) -> None:
-        """Cache the response to a request if that is allowed. Replaces an earlier one."""
+        """Cache the response to a request if that is allowed. An earlier response of the URL is dropped in any case."""
         self.drop(get.url)
         said, control, names = _first(answer), _directives(answer, "cache-control"), set(_directives(answer, "vary"))
         if "no-store" in control or "*" in names or answer.status in (206, 304) or answer.status >= 500:
             return
-        origin = () if said.get("access-control-allow-origin") == "*" else ("origin",)  # often missing in Vary
+        origin = () if said.get("access-control-allow-origin") == "*" else ("origin",)  # servers often omit it in Vary
         own = ("cookie",) if "private" in control else ()
         names.update(("authorization", *origin, *own))
         fresh = _lifetime(get, answer)
@@ -118,7 +118,7 @@ def _lifetime(get: Get, answer: Answer) -> float:
 
 
 def _first(answer: Answer) -> dict[str, str]:
-    """Return the first value of each header by its lower-case name."""
+    """Return the first value of each header; the keys are the lower-case names."""
     return {name.lower(): value for name, value in reversed(answer.headers)}
 
 

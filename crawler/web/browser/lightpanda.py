@@ -1,8 +1,8 @@
 """Lightpanda: a small engine that supports a part of the DevTools protocol.
 
-It pauses requests of a page like the other engines, but not all of them: sockets and beacons are not paused. So it runs
-in its own network namespace without any interface, not even loopback. It is controlled through a Unix socket, with one
-connection per page. It does not support virtual time either: a script controls the timers of a page.
+Like the other engines, it pauses the requests of a page, but not those of sockets and beacons. So it runs in its own
+network namespace without any interface, not even loopback. It is controlled through a Unix socket, with one connection
+per page. It does not support virtual time either, so a script controls the timers of a page.
 """
 
 from __future__ import annotations
@@ -149,8 +149,8 @@ class LightpandaTab(Tab):
         super()._event(session, method, params)
 
     async def _followed(self, request: SubRequest) -> Answer | Refused | Failed:
-        """Return the answer at the end of a chain of redirects: the engine would follow them without pausing, and fail.
-        It also ignores the cookies of our answers."""
+        """Follow the redirects of a request, which the engine would follow without pausing, and fail. Returns the last
+        answer. Cookies are stored here, because the engine ignores those in our answers."""
         while True:
             answer = await self._first_ask(request)
             if not isinstance(answer, Answer):
@@ -160,7 +160,7 @@ class LightpandaTab(Tab):
             if to is None or answer.status not in _REDIRECTS:
                 return answer
             url = urljoin(request.url, to)
-            if request.kind is Kind.DOCUMENT:  # relative links need its final URL
+            if request.kind is Kind.DOCUMENT:  # relative links are resolved with the final URL
                 script = "<script>location.replace({})</script>".format(json.dumps(url).replace("<", "\\u003c"))
                 return Answer(200, (("Content-Type", "text/html"),), script.encode())
             if self._took.requests >= self._budget.requests:

@@ -1,6 +1,7 @@
 """The DevTools protocol over the two pipes of a browser: JSON messages terminated by a zero byte.
 
-A reply goes to its call, an event to the listener of its session. One connection carries all sessions ("flat").
+A reply is passed to the call that it answers, an event to the listener of its session. One connection carries all
+sessions ("flat").
 """
 
 from __future__ import annotations

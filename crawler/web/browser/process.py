@@ -1,8 +1,9 @@
 """One browser process: started without a network, monitored, and ended with the crawler.
 
-A small launcher program asks the kernel to kill the browser with its parent, and passes it the two pipes as descriptors
-3 and 4. The browser's total memory limit also applies to each of its processes. Its profile is a separate
-directory, which is locked while the crawler runs; profiles left by a killed crawler are removed at the next start.
+A small launcher program asks the kernel to kill the browser when the crawler ends, and passes the browser the two pipes
+as descriptors 3 and 4. The browser's total memory limit also applies to each of its processes. Its profile is a
+separate directory, which is locked while the crawler runs; profiles left by a killed crawler are removed at the next
+start.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from crawler.web.browser.rendered import Answer, Ask, Budget
 from crawler.web.browser.tab import Tab
 
 PREFIX = "browser-"
-MEMORY_MOST = 2 * 2**30  # bytes of the browser with all its processes; beyond this it is restarted
+MEMORY_MOST = 2 * 2**30  # bytes of memory of all the browser's processes; beyond this the browser is restarted
 WATCH = 0.2  # seconds between checks of the memory
 LAUNCH = """
 import ctypes, os, resource, signal, sys
@@ -41,13 +42,13 @@ os.dup2(250, 3); os.dup2(251, 4)
 os.closerange(5, 252)
 os.execv(sys.argv[5], sys.argv[5:])
 """
-_PROFILE = "/proc/self/cwd"  # short for any path: the name of a socket is limited to 107 bytes
+_PROFILE = "/proc/self/cwd"  # short, however long the real path: a socket's name is limited to 107 bytes
 _ENVIRONMENT = ("PATH", "LANG", "LC_ALL", "TZ", "LD_LIBRARY_PATH", "CHROME_DEVEL_SANDBOX")
 
 # Each request of a page is paused and answered by the crawler. These switches disable the browser's own requests, and
-# those that are not paused: there is no resolver, and the proxy is a port on which nothing can listen. The part of the
-# browser that handles requests has no process of its own: if that process ended alone, pages would lose requests
-# unnoticed.
+# the requests that cannot be paused: the browser has no resolver, and its proxy is a port on which nothing can listen.
+# The part of the browser that handles requests has no process of its own: such a process could end alone, and pages
+# would lose requests unnoticed.
 _SWITCHES = """
 --headless --remote-debugging-pipe --no-startup-window --proxy-server=socks5://127.0.0.1:0
 --proxy-bypass-list=<-loopback> --webrtc-ip-handling-policy=disable_non_proxied_udp
@@ -69,8 +70,8 @@ BackForwardCache PaintHolding WebUIOmniboxPopup WebUIOmniboxAimPopup WebUIOmnibo
 
 
 class BrowserProcess:
-    """A browser process. ``pages``: number of pages started in it; ``active``: those still open. If ``worn``, it gets
-    no more."""
+    """A browser process. ``pages``: how many pages were started in it; ``active``: how many of these are still open. A
+    ``worn`` process gets no more pages."""
 
     launch = LAUNCH  # the program that launches it
 
@@ -139,8 +140,8 @@ class BrowserProcess:
         return {each["id"] for each in (await self.pipe.call("SystemInfo.getProcessInfo"))["processInfo"]}
 
     async def _watch_memory(self) -> None:
-        """Kill the largest process if all together use too much memory: its page is lost, and no more pages are
-        started."""
+        """Kill the browser's largest process if all its processes together use too much memory. The page in that
+        process is lost, and no more pages are started."""
         with contextlib.suppress(BrowserGone):
             while True:
                 await asyncio.sleep(WATCH)
@@ -187,7 +188,7 @@ def _new_profile(directory: Path, files: contextlib.ExitStack) -> Path:
 
 
 def remove_leftovers(directory: Path) -> None:
-    """Remove the profiles of killed crawlers."""
+    """Remove the profiles that killed crawlers left behind."""
     for profile in directory.glob(f"{PREFIX}*"):
         with contextlib.suppress(OSError), contextlib.ExitStack() as files:  # a running crawler holds its lock
             lock = os.open(profile, os.O_RDONLY)

@@ -18,7 +18,7 @@ class Kind(StrEnum):
     IMAGE = "image"
     FONT = "font"
     MEDIA = "media"
-    PREFLIGHT = "preflight"  # CORS asks whether a request may be made
+    PREFLIGHT = "preflight"  # asks the server whether another request may be made (CORS)
     OTHER = "other"  # beacons, prefetches, manifests, reports, event streams
 
 
@@ -30,7 +30,7 @@ class Refusal(StrEnum):
     THIRD_PARTY = "third-party"
     METHOD = "method"
     OWN_RULE = "own-rule"  # the rules for addresses, ports and schemes, as for pages
-    EXCLUDED = "excluded"  # by a pattern of the scope
+    EXCLUDED = "excluded"  # a pattern of the scope excludes the URL
     ROBOTS = "robots"
     BUDGET = "budget"  # the limit of requests or bytes per page or host
     PARTITION = "partition"  # the host belongs to another partition
@@ -43,7 +43,7 @@ _MISSED = (Refusal.ROBOTS, Refusal.BUDGET, Refusal.PARTITION)
 
 class SubRequest(Struct, frozen=True):
     """One request of a page. ``url`` is absolute, without a fragment. ``headers`` are the browser's own. ``cookies`` is
-    the page's Cookie header for it."""
+    the page's Cookie header for this request."""
 
     url: str
     method: str
@@ -77,7 +77,8 @@ class Failed(Struct, frozen=True):
 
 
 class Budget(Struct, frozen=True):
-    """The limits of one page. Beyond them, its further requests are refused, and its document is used as it is.
+    """The limits of one page. When a limit is reached, further requests of the page are refused, and its document is
+    used as it is.
 
     ``seconds`` does not include the time in which the page waits for an answer."""
 
@@ -92,10 +93,10 @@ Ask = Callable[[SubRequest], Awaitable[Answer | Refused | Failed]]
 class Rendered(Struct, frozen=True):
     """A rendered page. ``html`` is its document in UTF-8, with the content of shadow roots and frames in place, and
     with absolute URLs in links; ``url`` is the final URL of the document, after ``pushState``. ``moved`` is the URL
-    that scripts tried to navigate to; ``routes`` the URLs that they set meanwhile (``pushState``).
-    ``refused`` and ``requests`` describe its requests. ``engine`` is the name and version of the engine;
-    ``cpu_seconds`` the CPU time of its process for the page. ``cut`` is the reason if rendering was stopped early.
-    ``failed``: a script, data or a frame got no answer, or a temporary error."""
+    that scripts tried to navigate to; ``routes`` the URLs that they set meanwhile (``pushState``). ``refused`` and
+    ``requests`` describe its requests. ``engine`` is the name and version of the engine; ``cpu_seconds`` the CPU time
+    of its process for the page. ``cut`` is the reason if rendering was stopped early. ``failed`` is True if a request
+    for a script, data or a frame got no answer, or a temporary error."""
 
     html: bytes
     url: str
@@ -110,12 +111,12 @@ class Rendered(Struct, frozen=True):
 
     @property
     def waits(self) -> bool:
-        """True if a script, data or a frame is missing that may be available later."""
+        """True if a script, a frame or data that may be available later is missing."""
         return self.failed or any(each.why is Refusal.HELD and each.kind in NEEDED for each in self.refused)
 
     @property
     def partly(self) -> bool:
-        """True if the page was cut, or if a script, data or a frame is missing that may be available at another time or
+        """True if the page was cut, or if a script, a frame or data is missing but may be available at another time, or
         to another crawler."""
         missed = any(each.why in _MISSED and each.kind in NEEDED for each in self.refused)
         return missed or self.waits or self.cut is not None

@@ -45,12 +45,12 @@ ANIMATED = 100  # playback rate of animations, because frames are drawn in real 
 FRAMES_MOST = 40  # maximum number of frames to wait for
 OPEN_WAIT = 5.0  # minimum seconds for opening a page
 LAST_WAIT = 5.0  # seconds to get the document ...
-CUT_WAIT = 3.0  # ... and to get it after a cut
+CUT_WAIT = 3.0  # ... and to get it after rendering was cut
 WORKER_WAIT = 0.1  # seconds to wait after an answer to a worker, which may send a message or another request
 LOOK = 5.0  # seconds between checks of a page that waits for answers
 ROUTES_MOST = 100
 REFUSED_MOST = 1_000  # refused requests; beyond this the page is cut
-FRAMES_DEEP = 3  # nesting of frames from other origins
+FRAMES_DEEP = 3  # maximum nesting of frames from other origins
 _STARTED = ("page", "worker", "shared_worker", "iframe")
 _BOUNDS = '{"nodes": 300000, "characters": 33554432, "frames": 50}'
 
@@ -75,14 +75,14 @@ class Lost(Exception):
 
 
 class _Took(Struct):
-    """The used part of a page's budget, and its refused requests."""
+    """The part of a page's budget that has been used, and the page's refused requests."""
 
     left: float  # seconds left at ``since``; ``since`` is None while the page opens or waits
     since: float | None = None
     requests: int = 0
     bytes: int = 0
     refused: list[Refused] = []
-    failed: bool = False  # a script, data or a frame
+    failed: bool = False  # True if a request for a script, data or a frame failed
     short: bool = False  # True if the HTML was cut
 
 
@@ -103,9 +103,9 @@ class Tab:
 
     def __init__(self, pipe: Pipe, context: str, href: str, answer: Answer, ask: Ask, budget: Budget) -> None:
         self._pipe, self._context, self._ask, self._budget = pipe, context, ask, budget
-        self._page: Answer | None = answer  # until the browser has requested it
+        self._page: Answer | None = answer  # the page's response, until the browser has requested it
         self._session = ""
-        self._sessions: dict[str, str] = {}  # types of targets, by session
+        self._sessions: dict[str, str] = {}  # the type of each session's target
         self._wake = asyncio.Event()  # set at events that may let the page continue
         self._expired = False
         self._fault: BaseException | None = None
@@ -116,8 +116,8 @@ class Tab:
     # -- the page
 
     async def render(self, engine: str) -> Rendered | NotRendered:
-        """Render the page. Raises the errors of ``ask``, and ``BrowserGone``. A hanging renderer ends with its
-        context."""
+        """Render the page. Raises ``BrowserGone`` and the errors of ``ask``. A renderer that hangs ends with its
+        browser context."""
         cut = None
         self._pipe.gone.add_done_callback(self._gone)
         try:
@@ -132,7 +132,7 @@ class Tab:
                 self._send("Emulation.setVirtualTimePolicy", {"policy": "pause"})
                 self._send("Emulation.setScriptExecutionDisabled", {"value": True})  # our scripts still run
                 self._send("Runtime.terminateExecution")
-                self._send("Runtime.evaluate", {"expression": "0"})  # if no script runs, this is terminated
+                self._send("Runtime.evaluate", {"expression": "0"})  # terminated instead, if no script is running
             async with asyncio.timeout(CUT_WAIT if cut else LAST_WAIT):
                 try:
                     html = await self._html(self._place.target, FRAMES_DEEP)
@@ -142,7 +142,7 @@ class Tab:
                     html = await self._html(self._place.target, FRAMES_DEEP)  # the first attempt was terminated
                 cpu = await self._cpu()
         except TimeoutError:
-            crashed = isinstance(self._fault, Lost)  # while its document was read
+            crashed = isinstance(self._fault, Lost)  # the page crashed while its document was read
             return NotRendered("the page crashed" if crashed else f"the page hangs ({cut or 'time'})", engine, crashed)
         except (CallFailed, Lost) as error:
             return NotRendered(str(error), engine, died=isinstance(error, Lost))
@@ -184,7 +184,7 @@ class Tab:
             raise kind(f"the browser does not display the page: {went['errorText']}")
 
     async def _run(self) -> None:
-        """Run timers and draw frames. Repeat this for some rounds while it causes more requests."""
+        """Run timers and draw frames; repeat both, for a few rounds, as long as they cause more requests."""
         await self._run_timers(BEFORE_SCROLL)
         for milliseconds in ROUNDS:
             asked = self._took.requests
@@ -194,9 +194,9 @@ class Tab:
                 return
 
     async def _draw(self) -> None:
-        """Render frames, which observers and animations wait for, at the top and bottom of the page. Frames are
-        drawn in real time, but nothing runs in the page while its clock is stopped, so the clock advances in small
-        steps."""
+        """Draw frames at the top and at the bottom of the page, because observers and animations wait for frames.
+        Frames are drawn in real time, but nothing runs in the page while its clock is stopped, so the clock advances in
+        small steps."""
         drawn = asyncio.ensure_future(self._call("Runtime.evaluate", {"expression": SCROLL, "awaitPromise": True}))
         drawn.add_done_callback(lambda done: done.cancelled() or done.exception())  # the page may be gone
         try:
@@ -244,8 +244,8 @@ class Tab:
             return True
 
     async def _cpu(self) -> float:
-        """Return the CPU seconds of all threads of the page's renderer, including workers. In a sandbox it cannot
-        report them; then return the busy time of its main thread."""
+        """Return the CPU seconds of all threads of the page's renderer, including workers. A sandboxed renderer cannot
+        report them; for such a renderer, return the busy time of its main thread."""
         metrics = await self._call("Performance.getMetrics")
         found = {each["name"]: float(each["value"]) for each in metrics["metrics"]}
         return found.get("ProcessTime") or found.get("TaskDuration", 0.0)
@@ -282,7 +282,7 @@ class Tab:
     # -- events
 
     def lose(self, fault: BaseException) -> None:
-        """End the page with an exception; only the first one counts."""
+        """End the page with this exception, unless an earlier one has already ended it."""
         self._fault = self._fault or fault
         self._wake.set()
 
@@ -290,7 +290,7 @@ class Tab:
         self.lose(BrowserGone())
 
     def attached(self, session: str, info: Params) -> None:
-        """Set up a new target of the page's context, which waits to be started: the page or a worker. Pop-ups are
+        """Set up a new target of the page's context (the page or a worker), which waits until it is set up. Pop-ups are
         closed, and the browser's own targets never start."""
         kind = info["type"]
         if kind == "service_worker" or (kind == "page" and self._session):

@@ -24,8 +24,8 @@ class Facts(NamedTuple):
 
 USUAL = Facts()
 
-# A link of a page: its target URL, its text, and its facts (the object USUAL itself if they equal it).
-# A plain tuple, because pages have dozens of links, and C code creates and unpacks all those of a page at once.
+# A link of a page: its target URL, its text, and its facts (the object USUAL itself if they equal it). A plain tuple,
+# because pages have dozens of links, and C code creates and unpacks all tuples of a page at once.
 Edge = tuple[str, str, Facts]
 
 _PLAIN = bytes(code for code in range(0x20, 0x7F) if code not in b'"\\')
@@ -33,7 +33,7 @@ _PLAIN = bytes(code for code in range(0x20, 0x7F) if code not in b'"\\')
 
 @lru_cache(maxsize=256)
 def facts_of(kind: str, rel: str, why: str | None = None) -> Facts:
-    """Return a shared object with these facts: there are many edges, but few distinct facts."""
+    """Return a shared object with these facts: pages have many edges, but few distinct combinations of facts."""
     return Facts(kind, rel, why)
 
 
@@ -74,4 +74,4 @@ def _behind(facts: Facts) -> str:
     return f'{said},"in_scope":true}}\n' if why is None else f'{said},"in_scope":false,"why":"{why}"}}\n'
 
 
-_behind_alike = lru_cache(maxsize=256)(_behind)  # only without a score: 1 and 1.0 are the same key but different texts
+_behind_alike = lru_cache(maxsize=256)(_behind)  # only without a score: 1 and 1.0 are equal keys with different texts

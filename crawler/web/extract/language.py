@@ -7,8 +7,8 @@ import re
 from turbohtml.detect import LanguageDetection, detect_language
 
 # On program messages in the 60 supported languages, 97% are detected correctly with 100 characters, nearly all with
-# 1,000. Other languages, such as Basque, are mistaken for a similar one. A menu or price list of few words is too
-# short.
+# 1,000. Other languages, such as Basque, are mistaken for a similar one. A menu or price list of a few words is too
+# short for detection.
 _SURE = LanguageDetection(threshold=0.7)
 _LEAST = 80  # minimum characters of a text
 _SAMPLE = 500  # characters to examine

@@ -1,9 +1,9 @@
 """Finds the element of a page that holds its main content, and removes other parts from it.
 
-A page is a tree of turbohtml. Every paragraph adds the length of its text outside links to all its ancestors. The
-search starts at ``body`` and descends to the child with nearly all of the content, as long as there is one. So an
-article that is divided among many containers stays whole, and one in a single container is found. Elements named
-like navigation, readers' comments or advertisements are removed, unless they hold much of the content.
+A page is a tree of turbohtml. The length of each paragraph's text, without its links, is added to the weight of all its
+ancestors. The search starts at ``body`` and descends to the child with nearly all of the content, as long as there is
+one. So an article that is divided among many containers stays whole, and one in a single container is found. Elements
+named like navigation, readers' comments or advertisements are removed, unless they hold much of the content.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from turbohtml import Document, Element, Node, Text
 
 NEARLY_ALL = 0.7  # minimum share of the content for a child to become the content
 HIDDEN = 0.1  # maximum share of the page for a hidden element to be removed; larger ones are probably shown later
-MUCH = 0.3  # share of the content above which an element is kept whatever its name
-MOST = 0.65  # share of the page above which such elements are kept: a cookie notice may exceed the article ...
-ENOUGH = 200  # ... but then this many characters must remain
+MUCH = 0.3  # share of the content above which an element is kept, whatever its name is
+MOST = 0.65  # share of the page above which footers and the like are kept: a cookie notice may exceed the article ...
+ENOUGH = 200  # ... but after its removal the page must still have this many characters
 FEW, LITTLE = 500, 0.25  # characters outside links, and their share, below which a page is an index of links
 HALF = 0.5  # minimum share of the page for an element that the page marks as content to become the content
 LINKED = 0.7  # share of link text above which a block is a list of links
@@ -36,7 +36,7 @@ _CONTAINERS = frozenset(("li", "td", "dd", "div", "section", "article"))
 _BLOCKS = _PROSE | _CONTAINERS | {"body", "dl", "figure", "form", "header", "main", "ol", "table", "tbody", "tr", "ul"}
 _SELECTED = ",".join(sorted(_BLOCKS))
 _LEAVES = frozenset(("p", "pre", "blockquote", "ul", "ol", "li", "table", "tbody", "tr", "td", "dl", "dd"))
-_HEADED = frozenset(("section", "h1", "h2", "h3", "h4", "h5", "h6", "dt", "p", "li"))  # their ids name their subject
+_HEADED = frozenset(("section", "h1", "h2", "h3", "h4", "h5", "h6", "dt", "p", "li"))  # whose id names its subject
 _SECTION = re.compile(r"sect(?:ion|[1-5])\b")
 _WORD = r"(?x) (?:^|[\s_-]|(?<=[a-z])(?=[A-Z])) (?i:{}) (?:$|[\s_-]|(?=[A-Z]))"
 _NAMED_BESIDE = re.compile(
@@ -73,7 +73,7 @@ def main_content(page: Document) -> Element | None:
         classes = element.attr("class") or ""
         kind = _kind(f"{element.attr('id') or ''} {classes}")
         if kind is not None and (element.tag in _HEADED or _is_section(element)):
-            kind = _kind(f" {classes}")  # their ids are made from their text
+            kind = _kind(f" {classes}")  # the ids of headings are made from their text
         if kind is not None:
             (beside if kind is _NAMED_BESIDE else apart).append(element)
     if _is_of_links(body, weights):
@@ -94,7 +94,7 @@ def main_content(page: Document) -> Element | None:
     much = MUCH * weights.get(content, 0)
     for element in apart:
         _remove(element, weights, much)
-    if not called:  # in content marked by the page, lists of links belong to it
+    if not called:  # if the page marks its content, lists of links in it belong to it
         _remove_lists_of_links(content, weights)
     return content
 
@@ -106,7 +106,7 @@ def _is_of_links(body: Element, weights: dict[Node, int]) -> bool:
 
 
 def _unfold_layouts(body: Element) -> None:
-    """Turn layout tables into blocks: tables without column headings that hold whole parts of a page."""
+    """Turn layout tables into blocks. A layout table has no column headings, and holds whole parts of a page."""
     for table in body.select("table"):
         if table.select_one("th,caption") is None and table.select_one(_PARTS) is not None:
             parts = [table]
@@ -120,7 +120,7 @@ def _unfold_layouts(body: Element) -> None:
 
 
 def _weights(body: Element) -> dict[Node, int]:
-    """Return the characters of text outside links for each element that has some."""
+    """Return the number of characters outside links for each element that has any."""
     weights: dict[Node, int] = {}
     for element in reversed(body.select(_SELECTED)):  # reversed, so that children come before their parents
         weight = weights.get(element, 0)
@@ -148,7 +148,8 @@ def _weights(body: Element) -> dict[Node, int]:
 
 
 def _only_child(element: Element, weights: dict[Node, int]) -> Element | None:
-    """Return the child with nearly all of the content, if no sibling is a paragraph or the like."""
+    """Return the child with nearly all of the content, or None if there is none, or if a child is a paragraph or the
+    like."""
     children = [child for child in element.children if isinstance(child, Element) and child in weights]
     if not children or any(child.tag in _LEAVES for child in children):
         return None
@@ -163,9 +164,9 @@ def _is_section(element: Element) -> bool:
     return element.tag == "section" or bool(_SECTION.match(str(element.attr("class") or "")))
 
 
-@lru_cache(maxsize=8_192)  # the many elements of a site share few names
+@lru_cache(maxsize=8_192)  # the elements of a site use only a few distinct names
 def _kind(names: str) -> re.Pattern[str] | None:
-    """Return which pattern of names an element's id and classes match, or None."""
+    """Return the pattern that the id or the classes of an element match, or None if they match none."""
     names = _SUBJECT.sub("", names)
     return next((kind for kind in (_NAMED_BESIDE, _NAMED_APART) if kind.search(names)), None)
 

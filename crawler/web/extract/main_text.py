@@ -82,7 +82,8 @@ def _text(content: Element) -> str:
 
 
 def _language_of_code(code: Element) -> str | None:
-    """Return the language stated by the code or an ancestor, in the notation of Sphinx, Jekyll, Pandoc or GitHub."""
+    """Return the language stated by the code element or one of its ancestors, in the notation of Sphinx, Jekyll, Pandoc
+    or GitHub."""
     if stated := code.attr("data-lang") or code.attr("lang"):
         return stated
     around: Node | None = code

@@ -1,7 +1,7 @@
 """The data extracted from a page: its main text, as text or Markdown, and its structured data; and the rows of both.
 
-Requests to the extracting processes and their responses are MessagePack. A process parses an untrusted page, so
-the crawler trusts its responses no more than that page.
+Requests to the extracting processes and their responses are encoded as MessagePack. A process parses an untrusted page,
+so the crawler trusts its responses no more than that page.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from crawler.web.parsing.wire import label_bytes
 BYTES_MOST = 4 * 2**20  # maximum bytes of a text; longer texts are truncated
 # Characters that some readers treat as line ends, although JSON does not escape them.
 _LINE_ENDS = {end.encode(): f"\\u{ord(end):04x}".encode() for end in "\x85\u2028\u2029"}
-# The values are not decoded, because they could take many times as much memory.
+# The values are not decoded, because decoded values could take many times as much memory.
 _MEMBERS = msgspec.json.Decoder(dict[str, Raw])
 _Short = Annotated[str, Meta(max_length=200)]
 
@@ -37,8 +37,8 @@ class Extracted(Struct, frozen=True):
     """The data extracted from a page. ``text``, ``markdown`` and ``structured`` are None if they were not requested.
 
     ``language`` is the detected language of the text, if any: an ISO 639 code, with two letters if such a code exists.
-    ``structured`` is a JSON object on one line with the members of the page's row. ``extractor`` is its name and
-    version. ``cut``: a part was truncated.
+    ``structured`` is a JSON object on one line with the members of the page's row. ``extractor`` is the name and
+    version of the extractor. ``cut``: a part was truncated.
     """
 
     text: str | None = None

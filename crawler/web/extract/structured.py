@@ -21,14 +21,14 @@ from turbohtml.extract import RdfaItem
 
 from crawler.web.extract.page_text import BYTES_MOST
 
-BLOCK_MOST = 2**20  # characters of a block of JSON-LD
+BLOCK_MOST = 2**20  # maximum characters of a JSON-LD block
 DEPTH_MOST = 64  # maximum nesting of objects and lists, and of items
 ERRORS_MOST = 20
-SHOWN = 4_000  # characters of an invalid block to show
+SHOWN = 4_000  # characters of an invalid block that are shown
 TRANSLATIONS_MOST = 2_000
-ITEMS_MOST = 4 * BYTES_MOST  # characters of all values of items
-_NAMES_MOST, _NAME_MOST = 20, 200  # authors, and characters per author
-_BASE_MOST = 8_000  # characters of a base URL
+ITEMS_MOST = 4 * BYTES_MOST  # maximum characters of the values of all items
+_NAMES_MOST, _NAME_MOST = 20, 200  # maximum number of authors, and of characters per author
+_BASE_MOST = 8_000  # maximum characters of a base URL
 
 _BRACKETS = re.compile(r"[\[{\]}]")
 _OPENGRAPH = ("og:", "article:", "book:", "profile:", "music:", "video:", "product:", "fb:")
@@ -103,7 +103,7 @@ class _Page:
         for link in links[:TRANSLATIONS_MOST]:
             try:
                 href = urljoin(self._base, (link.attr("href") or "").strip())
-            except ValueError:  # brackets without an IPv6 address
+            except ValueError:  # the URL has brackets without an IPv6 address
                 continue
             yield {"lang": (link.attr("hreflang") or "").strip(), "href": href}
 
@@ -141,8 +141,8 @@ class _Page:
         return [], []
 
     def _size_of_items(self) -> int:
-        """Return an upper bound of the size of all values. Each name has a value, and may be prefixed by a
-        vocabulary."""
+        """Return an upper bound on the size of all values. Each name has a value, and a vocabulary may be put before
+        the name."""
         tree, size = self._tree, 0
         declared = (each.attr(name) or "" for each in tree.select("[vocab],[prefix]") for name in ("vocab", "prefix"))
         before = max(map(len, declared), default=0) + len(self._base)
@@ -155,7 +155,7 @@ class _Page:
 
 
 def _decoded(text: str) -> Any:
-    """Return the value of a block. Raises ValueError or DecodeError."""
+    """Return the value of a JSON-LD block. Raises ValueError or DecodeError."""
     if len(text) > BLOCK_MOST:
         raise ValueError(f"longer than {BLOCK_MOST:,} characters")
     for _ in range(3):  # nested comments and CDATA sections, which once hid scripts from old browsers

@@ -1,6 +1,7 @@
 """The processes that extract the main text of pages.
 
-If the extractor raises, exceeds its time or memory, or ends its process, the page's row has an error instead of text.
+If the extractor raises an exception, exceeds its limit of time or memory, or ends its process, the page's row has an
+error instead of text.
 """
 
 from __future__ import annotations
@@ -27,8 +28,8 @@ EXTRACTORS = {
 LIBRARIES = ("trafilatura", "lxml_html_clean")
 PROGRAM = "crawler.web.extract.text_child:program"
 LARGE_BYTES = 512 * 1024  # bytes of a page that is processed as a large one
-SHARED_MEMORY = 48 * 2**20  # bytes shared by all processes: the parent's and the libraries'
-SMALL_MEMORY = 48 * 2**20  # minimum bytes of a process for small pages, of which at least 17 MiB are the parent's
+SHARED_MEMORY = 48 * 2**20  # bytes of memory shared by all processes: that of the parent and of the libraries
+SMALL_MEMORY = 48 * 2**20  # minimum memory of a process for small pages; at least 17 MiB of it are the parent's
 NICE = 5  # lower priority than the crawler, so that extraction does not delay requests
 _USUAL_SECONDS_PER_MEGABYTE = 0.1  # the usual cost of a page
 _PROCESSES_MOST = 4
@@ -67,7 +68,7 @@ class Texts(Protocol):
     failed: int  # pages whose text could not be extracted
 
     async def extract(self, host: str, body: Bytes, charset: str | None, url: str, forms: Forms) -> Extracted | NoText:
-        """Return the data extracted from the page of a host, with this URL."""
+        """Return the data extracted from the page with this URL, which belongs to this host."""
 
     def close(self) -> None:
         """Stop the processes, and cancel pending requests."""

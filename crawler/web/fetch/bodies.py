@@ -1,8 +1,8 @@
 """Reads bodies, within the shared memory limit of all large bodies (``body_memory``).
 
 A body that must wait for memory holds as little as possible. If its stated length is large, it waits before any of it
-is read. If it is coded, it drops its decoded bytes and its decoder, whose window may be larger than the body, and keeps
-its coded form, which is small, or the coding would be pointless. When its turn comes, it is decoded again.
+is read. If it has a content coding, it drops its decoded bytes and its decoder, whose window may be larger than the
+body, and keeps only its coded form, which is usually much smaller. When it may continue, it is decoded again.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from crawler.web.fetch.content_coding import Decoder, Overlong, Undecodable, dec
 
 _DROP_BYTES = 64 * 1024  # bytes; reading more than this costs more than a new connection
 _DROP_SECONDS = 1.0
-_DECODED_AT_ONCE = 1024 * 1024  # decoded bytes after which the event loop has its turn
+_DECODED_AT_ONCE = 1024 * 1024  # decoded bytes after which other tasks get a turn
 
 
 class ReadBody(Struct, frozen=True):
-    """A body with its content codings undone, and a note about their faults. ``short``: the coding that lacks its end.
-    ``fault``: why only part of the body could be decoded."""
+    """A body with its content codings undone, and a note about faults in them. ``short``: the coding whose end is
+    missing. ``fault``: why only part of the body could be decoded."""
 
     data: bytes | None
     note: str | None
@@ -124,11 +124,12 @@ class _Decoded:
             await exchange.wait(empty=True)
             size = await self._read(exchange)
             assert size is not None, "a body restarts only once"
-        exchange.share.take(size + self._kept)  # the decoder's window is free now
+        exchange.share.take(size + self._kept)  # the memory of the decoder's window is free now
         return size
 
     async def _read(self, exchange: Exchange) -> int | None:
-        """Do the same as ``read``, but return None and hold nothing if the body must wait and restart."""
+        """Read the body into ``chunks`` and return its size. If it must wait and be decoded again, hold nothing and
+        return None."""
         size, turn = 0, _DECODED_AT_ONCE
         while chunk := await self._next():
             for piece in self.decode.pieces(chunk):
@@ -168,7 +169,7 @@ class _Decoded:
         return await asyncio.to_thread(salvage, self._codings, b"".join(self._came), self._limit)
 
     def _begin_again(self) -> bool:
-        """Drop the decoded bytes. Returns whether that was possible."""
+        """Drop the decoded bytes, so that the body can be decoded again. Returns whether that is possible."""
         decode, _ = decoder(self._codings, self._limit)
         if self._came is None or decode is None:
             return False

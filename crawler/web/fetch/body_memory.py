@@ -1,11 +1,11 @@
 """Bounds the total memory of the bodies of all fetches.
 
-Bodies of usual size are not counted. A larger body counts until its task ends, fetches again or releases it, which
-includes the wait for the parser and the parsing. Beyond the budget, reading stops: further data waits in the sockets,
-and the time limits are suspended. Freed memory goes only to the waiting body that started first: if each got a piece,
-all would be large and none complete. If all counted bodies are still being read, that body may exceed the budget. So
-one body can always progress, and memory is at most the budget, one more body, and a small body for each fetch, however
-much all hosts send at once.
+Bodies of usual size are not counted. A larger body counts until its task ends, fetches again or releases it; so it
+still counts while it waits for the parser and is parsed. Beyond the budget, reading stops: further data waits in the
+sockets, and the time limits are suspended. Freed memory goes only to the waiting body that started first: if each
+waiting body got a part, all would grow and none would be completed. If all counted bodies are still being read, the
+first of them may exceed the budget. So one body can always progress, and the memory used is at most the budget, one
+more body, and a small body for each fetch, however much all hosts send at once.
 
 A slow sender must not block the others: while any body waits, those being read are *hurried*. Their memory is freed
 soon, whether they complete or time out.
@@ -36,9 +36,9 @@ class BodyMemory:
         self._budget = budget
         self._waits = waits
         self._used = 0
-        self._complete = 0  # bytes of ``_used`` for bodies that were read and are still needed
-        self._reading: dict[BodyShare, None] = {}  # in the order in which they started to count
-        self._waiting: dict[BodyShare, asyncio.Future[None]] = {}  # those of ``_reading`` that wait
+        self._complete = 0  # the part of ``_used`` for bodies that have been read and are still needed
+        self._reading: dict[BodyShare, None] = {}  # shares, in the order in which they started to count
+        self._waiting: dict[BodyShare, asyncio.Future[None]] = {}  # the shares in ``_reading`` that wait
         self._let_on: dict[BodyShare, int] = {}  # shares that may grow after a wait, and by how much
         self._kept: dict[asyncio.Task[object], BodyShare | None] = {}  # unfinished task -> share of the body it keeps
 
@@ -48,8 +48,9 @@ class BodyMemory:
         return self._used
 
     def share(self, hurry: Callable[[], None] = _nobody) -> BodyShare:
-        """Return a share for a body of the running task, which releases its earlier one. It must be closed or kept.
-        ``hurry`` is called, perhaps several times, if other bodies wait for memory while this one is read."""
+        """Return a share for a body of the running task, and release the task's earlier body. The share must be closed
+        or completed. ``hurry`` is called, perhaps several times, if other bodies wait for memory while this one is
+        read."""
         task = asyncio.current_task()
         assert task is not None
         self._let_go(task)
@@ -81,7 +82,7 @@ class BodyMemory:
         return not self._complete and next(iter(self._reading)) is share
 
     def _overtakes(self, share: BodyShare) -> bool:
-        """Return whether a body that started earlier waits."""
+        """Return whether another body, which started earlier, is waiting."""
         return bool(self._waiting) and self._first_waiting(share) is not share
 
     def _first_waiting(self, other: BodyShare | None = None) -> BodyShare:
@@ -89,7 +90,7 @@ class BodyMemory:
         return next(share for share in self._reading if share in self._waiting or share is other)
 
     async def wait(self, share: BodyShare, given_up: int = 0) -> None:
-        """Wait until the share may grow. Meanwhile it counts ``given_up`` bytes less."""
+        """Wait until the share may grow. While it waits, ``given_up`` of its bytes are not counted."""
         self._used -= given_up
         waits = self._waiting[share] = asyncio.get_running_loop().create_future()
         try:
@@ -116,7 +117,7 @@ class BodyMemory:
                 waits.set_result(None)
 
     def keep(self, share: BodyShare, size: int) -> None:
-        """Keep a body that was read until its task ends or fetches again."""
+        """Keep counting a body that has been read, until its task ends or fetches again."""
         task = asyncio.current_task()
         assert task is not None
         if task not in self._kept:
@@ -179,7 +180,7 @@ class BodyShare:
         await self._memory.wait(self, given_up)
 
     def complete(self) -> None:
-        """Record that the body is read; its bytes count until the running task ends, or gets another share."""
+        """Record that the body has been read; its bytes count until the running task ends or gets another share."""
         self.hurry = _nobody
         self._memory.keep(self, self._counted)
 

@@ -49,8 +49,8 @@ class Capture:
         self.head = b""
         self.size = 0  # captured bytes of the body
         self.cut = False  # True if the body is longer than the captured part
-        self.response: Response | None = None  # the result of the exchange even if the rest of its body fails
-        self.undecodable: Undecodable | None = None  # why the body is not decoded, even if the rest of it fails
+        self.response: Response | None = None  # the result of the exchange, even if reading the rest of its body fails
+        self.undecodable: Undecodable | None = None  # why the body is not decoded, even if reading its rest fails
         self._href = href
         self._keep = keep
         self._sent = bytearray()
@@ -67,7 +67,7 @@ class Capture:
         self._sent += data
 
     def begin(self, answer: aiohttp.ClientResponse, content_type: str | None) -> bool:
-        """Start capturing at the head of the answer. Returns whether the exchange is captured."""
+        """Start capturing the body, when the head of the answer is known. Returns whether the exchange is captured."""
         if not self._keep.wants(self._href, answer.status, content_type):
             return False
         self._answer = answer
@@ -92,7 +92,8 @@ class Capture:
             self._chunks = [body]
 
     def raw(self, address: str | None, failed: FailureKind | None = None) -> RawExchange | None:
-        """Return the captured exchange, or None. ``failed``: how reading its body ended."""
+        """Return the captured exchange, or None if it is not captured. ``failed``: why reading its body failed, if it
+        did."""
         answer = self._answer
         if answer is None:
             return None

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 _DNS_TTL = 60  # seconds for which a resolved address is reused
 _DNS_ENTRIES = 10_000
-HURRIED = 15.0  # seconds that a body may still take when others wait for its memory
+HURRIED = 15.0  # seconds that a body may still take when other bodies wait for its memory
 _SILENCE = frozenset(("headers", "body"))  # phases in which we wait for bytes from the host
 _AT_ONCE = struct.pack("ii", 1, 0)  # values of SO_LINGER: on, 0 s
 _NO_LIMITS = aiohttp.ClientTimeout(total=None)  # the time limit of the exchange applies
@@ -132,8 +132,8 @@ class Exchange:
             await self.wait()
 
     async def wait(self, *, empty: bool = False) -> None:
-        """Wait until reading the body may continue. ``empty``: the bytes read are dropped, and read again
-        afterwards."""
+        """Wait until reading the body may continue. ``empty``: the decoded bytes have been dropped, and will be decoded
+        again."""
         paused = self.patience.pause()
         await self.share.wait(empty=empty)
         self.patience.go_on(paused)
@@ -146,8 +146,8 @@ class Connector(aiohttp.TCPConnector):
     """aiohttp's connector, with the address check, the time limit of the exchange, and a bound on idle connections. It
     resumes TLS sessions, and sends the GET itself, without a ``ClientSession``.
 
-    The caller of ``fetch`` bounds the connections in use. If the connector did, the wait for a connection would count
-    against a host that is not responsible for it."""
+    The caller of ``fetch`` bounds the connections in use. If the connector bounded them, the wait for a connection
+    would count against a host that is not responsible for it."""
 
     def __init__(
         self,
@@ -225,7 +225,7 @@ class Connector(aiohttp.TCPConnector):
     ) -> aiohttp.ClientResponse:
         protocol: Any = connection.protocol
         protocol.set_response_params(**self._reading, skip_payload=request.method == "HEAD")
-        await pass_fence(current_exchange.get().patience.paused)  # the fence holds in the step that writes the request
+        await pass_fence(current_exchange.get().patience.paused)  # must be in the step that writes the request
         if sign is not None:
             request.headers.update(sign())
         if protocol.capture is None:
@@ -248,7 +248,7 @@ class Connector(aiohttp.TCPConnector):
         return await super()._resolve_host(host, port, traces)
 
     async def resolve(self, host: str, port: int) -> str | None:
-        """Return the host's address, or the lowest if it has several. Raises the exceptions of aiohttp and the
+        """Return the host's address, or its lowest address if it has several. Raises the exceptions of aiohttp and the
         resolver."""
         found = await self._resolve_host(host, port)
         return min((each["host"] for each in found), default=None)
@@ -271,7 +271,7 @@ class Connector(aiohttp.TCPConnector):
     def lost(self, connection: UsedConnection) -> None:
         """Record that a kept connection was closed before the first byte of an answer."""
         self._kept.lost(connection.key)
-        for protocol, _ in self._conns.pop(connection.key, ()):  # the host's other connections may be as old
+        for protocol, _ in self._conns.pop(connection.key, ()):  # the host's other idle connections may be just as old
             protocol.close()
 
     async def _create_connection(
@@ -351,7 +351,8 @@ class Connector(aiohttp.TCPConnector):
         return connection
 
     def _close_idle(self) -> None:
-        """Bound the file descriptors of idle connections when a crawl visits many hosts: the oldest hosts go first."""
+        """Limit the idle connections, and so their file descriptors, in a crawl of many hosts: close those of the
+        oldest hosts."""
         while len(self._conns) >= self._idle_hosts:
             for protocol, _ in self._conns.pop(next(iter(self._conns))):
                 protocol.close()
@@ -359,7 +360,7 @@ class Connector(aiohttp.TCPConnector):
 
 def _take_back(transport: asyncio.Transport | None) -> None:
     """Discard the unsent data of an aborted request. After an orderly close, the system would resend it for minutes, so
-    that after a network outage the host would get it late, without the gap before our next request."""
+    after a network outage the host would get it late, without the required gap before our next request."""
     if transport is not None and not transport.is_closing():
         transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _AT_ONCE)
         transport.abort()

@@ -1,4 +1,4 @@
-"""Undoes content codings (RFC 9110, 8.4) piece by piece, so that the expanded body is never in memory at once.
+"""Undoes content codings (RFC 9110, 8.4) piece by piece, so that the expanded body is never in memory as a whole.
 
 ``Content-Encoding`` names the codings in the order in which they were applied. Servers and browsers are more tolerant
 than the RFC: a body that is wrongly labelled as gzip is used unchanged, and so is one with an unknown coding; data
@@ -259,7 +259,7 @@ def _parse(header: str) -> tuple[str, ...]:
 
 class Decoder:
     """Undoes the codings of one body. ``limit`` bounds the bytes of every form of the body but the last, which the
-    caller counts: coded forms that decode to nothing could be endless too."""
+    caller counts, because a coded form that decodes to nothing could also be endless."""
 
     def __init__(self, codings: Sequence[str], limit: int) -> None:
         self._stages = [_STAGES[name]() for name in reversed(codings)]
@@ -291,7 +291,8 @@ class Decoder:
 
     @property
     def short(self) -> str | None:
-        """The coding whose end is missing in a complete body, as if cut off; None if every coding has its end."""
+        """The coding whose end is missing although the body is complete, as if it had been cut off; None if there is
+        none."""
         found = (name for name, stage in zip(self._names, self._stages, strict=True) if stage.short)
         return next(found, None)
 
@@ -302,7 +303,7 @@ class Decoder:
 
     @property
     def note(self) -> str | None:
-        """A note about faults of the codings in a readable body."""
+        """A note about coding faults in a body that can be read nevertheless; None if there are none."""
         for name, stage in zip(self._names, self._stages, strict=True):
             if stage.plain:
                 return f"the body is not {name}, although its headers say so"
@@ -313,8 +314,8 @@ class Decoder:
 
 def salvage(header: str, data: bytes, limit: int) -> tuple[bytes, bool]:
     """Decode a damaged body up to the first error, and return the data and True if there was no error. ``Decoder``
-    loses data here: when it rejects its input, the output of that call is lost. ``limit`` bounds every form of the
-    body; the codings must be known. This takes three times as long as ``Decoder``."""
+    cannot be used for this: when it rejects its input, the output of that call is lost. ``limit`` bounds every form of
+    the body; the codings must be known. This takes three times as long as ``Decoder``."""
     whole = True
     for name in reversed(_parse(header)):
         data, sound = _up_to_the_fault(_STAGES[name], data, limit)
@@ -323,7 +324,7 @@ def salvage(header: str, data: bytes, limit: int) -> tuple[bytes, bool]:
 
 
 def _up_to_the_fault(new: Callable[[], _Stage], data: bytes, limit: int) -> tuple[bytes, bool]:
-    """Do the same for one coding. The step with the fault is decoded again, byte by byte."""
+    """Decode one coding as ``salvage`` does. The step that contains the fault is decoded again, byte by byte."""
     fault = len(data)
     for _ in range(2):
         stage, out, at = new(), bytearray(), 0
@@ -344,7 +345,7 @@ def _up_to_the_fault(new: Callable[[], _Stage], data: bytes, limit: int) -> tupl
 
 
 class _Named(Undecodable):
-    """An error that already names its coding."""
+    """An error whose message already names the coding."""
 
 
 def _named(error: Undecodable, name: str) -> Undecodable:

@@ -13,9 +13,9 @@ from email.utils import parsedate_to_datetime
 
 from msgspec import Struct
 
-_HOSTS = 10_000  # hosts; the least recently requested one is dropped first
-_COOKIES = 50  # cookies per host
-_SIZE = 4_096  # bytes of a cookie, as in browsers
+_HOSTS = 10_000  # maximum hosts; the least recently requested one is dropped first
+_COOKIES = 50  # maximum cookies per host
+_SIZE = 4_096  # maximum bytes of a cookie, as in browsers
 
 
 class _Cookie(Struct, frozen=True):
@@ -75,7 +75,8 @@ def joined(page: str, kept: str | None) -> str:
 
 
 def _parse(line: str, host: str, path: str, now: float) -> tuple[str, _Cookie] | None:
-    """Return name and cookie by RFC 6265, 5.2; None if the line is invalid, too long, or meant for another domain."""
+    """Return the name and the cookie, parsed as in RFC 6265, 5.2; None if the line is invalid, too long, or meant for
+    another domain."""
     if len(line) > _SIZE or not line.isascii() or not line.isprintable():
         return None
     pair, *attributes = line.split(";")

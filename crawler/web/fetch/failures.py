@@ -129,13 +129,14 @@ def is_local(error: Exception, exchange: Exchange) -> bool:
         return error.os_error.errno == socket.EAI_AGAIN
     number, address = getattr(error, "errno", None), exchange.address
     if exchange.phase != "connect" or address is None or ":" in address:
-        return False  # many machines never have an IPv6 route: those addresses fail one by one
+        return False  # many machines never have an IPv6 route, so IPv6 addresses fail one at a time
     return number == errno.ENETUNREACH or (number == errno.EHOSTUNREACH and not _has_route(address))
 
 
 def _has_route(address: str) -> bool:
-    """Return whether the kernel has a route to an IPv4 address. Without one, this machine is offline. With one, a
-    router reported the host as unreachable, or the host is in this network and silent. No packet is sent."""
+    """Return whether the kernel has a route to an IPv4 address. Without a route, this machine is offline. If there is a
+    route, a router reported the host as unreachable, or the host is in this network and does not answer. No packet is
+    sent."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         try:
             probe.connect((address, _ANY_PORT))

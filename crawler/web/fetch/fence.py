@@ -15,7 +15,8 @@ wait_to_send: ContextVar[Callable[[], float] | None] = ContextVar("wait_to_send"
 
 
 class Sending(NamedTuple):
-    """The parts of a request besides its URL and headers. ``cookies``: those of a rendered page, as a header."""
+    """The parts of a request besides its URL and headers. ``cookies``: the cookies of a rendered page, as a Cookie
+    header."""
 
     method: str = "GET"
     body: bytes | None = None
@@ -37,8 +38,8 @@ class FencedOffError(asyncio.CancelledError):
 
 
 async def pass_fence(waits: Callable[[], AbstractContextManager[object]] = nullcontext) -> None:
-    """Wait until the running task may send its request, which it must do in the step in which this returns. It waits in
-    a context of ``waits``. Raises FencedOffError if it may not send."""
+    """Wait, in a context of ``waits``, until the running task may send its request. The task must then send it in the
+    same step of the event loop. Raises FencedOffError if it may not send."""
     asked = wait_to_send.get()
     while asked is not None and (wait := asked()) > 0.0:
         with waits():

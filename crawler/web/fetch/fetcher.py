@@ -78,7 +78,7 @@ class Fetcher:
     ``settings`` apply to all hosts, or differ by host. The caller enforces ``concurrency`` and ``per_host``; here they
     only bound the number of idle connections. ``resolver`` replaces the name service, ``environ`` the environment,
     which may name proxies and secrets. ``delays`` do not count towards time limits or durations. Raises SettingsError
-    if a proxy, a login or a file of the settings cannot be used."""
+    if a proxy, a login or a file named in the settings cannot be used."""
 
     def __init__(
         self,
@@ -116,7 +116,7 @@ class Fetcher:
         self._plain = not (self._profiles or signer) and self._cookies is None
 
     def signs(self, host: str, *, known: bool) -> bool:
-        """Return whether a host asks for signed requests. ``known``: it did in an earlier run."""
+        """Return whether a host asks for signed requests. ``known``: it asked for them in an earlier run."""
         if self._signer is None:
             return known
         return self._signer.signs(host.removesuffix(":443").removesuffix(":80"), known=known)
@@ -152,8 +152,8 @@ class Fetcher:
         """GET one absolute http or https URL, sent unchanged, with ``headers`` added to those of every request.
 
         ``accept(content_type)`` returns whether the body is wanted. A body of more than ``max_body`` bytes after
-        decoding (default: the settings') is a failure or, with ``truncate``, is cut there. Exchanges selected by
-        ``keep`` are captured as sent and received."""
+        decoding (default: the limit in the settings) is a failure or, with ``truncate``, is cut there. Exchanges
+        selected by ``keep`` are captured as sent and received."""
         assert self._alarm is not None, "a Fetcher must be used inside `async with`"
         settings = self._settings
         want = _Want(accept, settings.max_body if max_body is None else max_body, truncate, headers)
@@ -210,7 +210,7 @@ class Fetcher:
 
     def _lost(self, exchange: Exchange, error: Exception) -> bool:
         """Return whether a reused connection was closed before the first byte of an answer, or held excess bytes of an
-        earlier one."""
+        earlier answer."""
         used = exchange.connection
         if used is None or not used.kept or self._connector is None:
             return False
@@ -230,7 +230,7 @@ class Fetcher:
         assert self._connector is not None, "a Fetcher must be used inside `async with`"
         assert self._alarm is not None
         if self._profiles and self._profiles.to(href).proxy is not None:
-            return None  # only the proxy knows it
+            return None  # only the proxy knows the host's address
         _, host, port, _ = split_origin(href)
         try:
             async with asyncio.timeout(None) as limit:
@@ -255,7 +255,7 @@ class Fetcher:
                 url = yarl.URL(drop_userinfo(href), encoded=True)
         except ValueError as error:
             return Failure(FailureKind.BAD_URL, str(error), exchange.patience.seconds)
-        # Check before any connection, to a proxy or a name server for example.
+        # Check the fence before connecting to anything, for example a proxy or a name server.
         refused = refusal_of(url.raw_host or "", url.port or 0, self._settings)
         if refused is not None:
             return Failure.refused(refused)
@@ -269,7 +269,8 @@ class Fetcher:
         try:
             result = await self._response(answer, want, exchange)
         finally:
-            # A connection whose response was read to its end is already back in the pool. Any other cannot be reused.
+            # A connection whose response was read to its end is already back in the pool. Any other connection cannot
+            # be reused.
             answer.close()
         return result if self._signer is None else _noted(self._signer, answer, result)
 
@@ -398,8 +399,8 @@ def _answered(
 
 
 def _location(answer: aiohttp.ClientResponse) -> str | None:
-    """Return the first non-empty Location of a redirect. Bytes that are not UTF-8 go back to the server unchanged:
-    browsers escape them instead of decoding them."""
+    """Return the first non-empty Location of a redirect. Bytes that are not UTF-8 are sent back to the server
+    unchanged, because browsers escape them instead of decoding them."""
     if answer.status not in REDIRECTS:
         return None
     stated = next(filter(None, answer.headers.getall(hdrs.LOCATION, ())), None)
@@ -417,7 +418,8 @@ def _digest(cookies: str | None) -> int:
 
 
 def _with_raw(result: Failure, capture: Capture, exchange: Exchange) -> Response | Failure:
-    """Add the captured part of the exchange. Errors of a body that is only captured are not failures."""
+    """Add the captured part of the exchange to its outcome. An error in a body that is only captured is not a
+    failure."""
     raw = capture.raw(exchange.peer, result.kind)
     if capture.undecodable is not None:
         kind, message = classify(capture.undecodable, exchange, exchange.limits)
@@ -428,7 +430,7 @@ def _with_raw(result: Failure, capture: Capture, exchange: Exchange) -> Response
 
 
 def _with(usual: CIMultiDict[str], own: Mapping[str, str]) -> CIMultiDict[str]:
-    """Merge headers; ``own`` replaces the usual ones."""
+    """Merge headers; those in ``own`` replace the usual ones of the same name."""
     headers = usual.copy()
     headers.update(own)
     return headers

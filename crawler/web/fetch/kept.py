@@ -10,14 +10,14 @@ from __future__ import annotations
 from collections.abc import Hashable
 from typing import Generic, TypeVar
 
-ANSWERS = 100  # answers on kept connections after which the first such close is forgotten
+ANSWERS = 100  # number of answers on kept connections after which a first close is forgotten
 _MOST = 10_000
 
 H = TypeVar("H", bound=Hashable)
 
 
 class Kept(Generic[H]):
-    """Counts how often servers close kept connections. ``most``: the number of hosts remembered, the latest ones."""
+    """Counts how often servers close kept connections. Only the latest ``most`` hosts are remembered."""
 
     def __init__(self, most: int = _MOST) -> None:
         self._most = most

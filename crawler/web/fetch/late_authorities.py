@@ -1,7 +1,8 @@
 """Imports aiohttp in half the time, by deferring the system's trusted authorities.
 
 On import, aiohttp makes two TLS contexts, and loads the authorities into both, which takes 0.1 s of CPU time. A crawl
-has its own context, and pages without TLS need none. So the two contexts load them on their first connection.
+has its own context, and pages without TLS need none. So aiohttp's two contexts load the authorities only on their first
+connection.
 """
 
 from __future__ import annotations

@@ -105,7 +105,7 @@ def _fields(lines: list[bytes]) -> list[tuple[bytes, bytes]]:
 
 def _framing(headers: list[tuple[bytes, bytes]]) -> list[bytes]:
     """Return the header that determines where the body ends; none if the end of the connection does. Raises Malformed
-    if that is ambiguous: readers that disagree about it enable request smuggling."""
+    if the end is ambiguous: readers that disagree about it enable request smuggling."""
     lengths: set[bytes] = set()
     for name, value in headers:
         if name.lower() == b"transfer-encoding":
@@ -130,14 +130,14 @@ _LINE_MOST = 16 * 1024  # bytes of a size line, as in browsers
 class _Chunks:
     """Reads a chunked body as browsers do: lines end in CRLF or a bare LF; extensions and trailers are ignored.
 
-    ``old``: the chunks were announced by an HTTP/1.0 answer. If the first line is not a chunk size, the body is plain.
+    ``old``: an HTTP/1.0 answer announced the chunks; if the first line is not a chunk size, the body is plain.
     """
 
     def __init__(self, *, old: bool) -> None:
-        self.odd = False  # True if other parsers may find other chunks
+        self.odd = False  # True if other parsers may divide the data into other chunks
         self.last = False  # True if the last chunk has arrived
         self.over = False
-        self.behind = 0  # number of bytes after the end
+        self.behind = 0  # number of bytes after the end of the body
         self._old = old
         self._left = 0  # remaining bytes of the current chunk
         self._line = b""  # the incomplete last line
@@ -171,7 +171,8 @@ class _Chunks:
         return b"".join(found)
 
     def _is_odd(self, data: bytes, at: int) -> bool:
-        """Return whether the line is invalid, even if more data follows. Raises Malformed if it must be valid."""
+        """Return whether the line is invalid, whatever data follows. Raises Malformed if an invalid line is not
+        tolerated here."""
         whole = data.count(b"\n", at, at + _LINE_MOST) > (self._pattern is _NEXT_SIZE_LINE)
         if not whole and len(data) - at <= _LINE_MOST:
             return False
@@ -184,7 +185,7 @@ class _Chunks:
         return True
 
     def end(self) -> tuple[bytes, bool]:
-        """Return the remaining content, and whether the body is complete, when the connection has ended."""
+        """Return the content that remains after the connection has ended, and whether the body is complete."""
         return (self._line, True) if self._pattern is _SIZE_LINE and self._old else (b"", self.last)
 
 
@@ -196,7 +197,7 @@ class LenientHandler(ResponseHandler):
         super().__init__(loop)
         self.max_head = max_head
         self.begun = False  # True if a byte of the answer has arrived
-        self.cut: str | None = None  # the header or coding that announced more than had arrived
+        self.cut: str | None = None  # the header or coding that announced more than arrived
         self.address: str | None = None  # the peer's address
         self.heard = 0.0  # when the last byte arrived, by the loop's clock
         self.time = loop.time
@@ -223,8 +224,8 @@ class LenientHandler(ResponseHandler):
             self.data_received(early)
 
     def has_ended(self) -> bool:
-        """Return whether this idle connection has ended, or has unread input. A request sent now would be lost, or
-        get an answer that belongs to no request."""
+        """Return whether this idle connection has ended, or has unread input. A request sent on it would be lost, or
+        would get an answer that belongs to no request."""
         return self.transport is None or bool(self._incoming.poll(0))
 
     def fresh_parser(self) -> Any:
@@ -272,7 +273,7 @@ class ForgivingParser:
     _marks = 0  # bytes of a chunked body that are not content
     _rest = b""  # the rest of a chunked body, until its reader has room
     _held: bytearray | None = None  # the head so far, once the strict parser has rejected it
-    _seen: list[bytes] | None = None  # the parts of the head so far, before that
+    _seen: list[bytes] | None = None  # the parts of the head so far, until the strict parser rejects it
     _heads = 0  # number of heads, including those of interim answers
     _failed = False
     _ended = False  # True if the connection ended within the head
@@ -352,7 +353,7 @@ class ForgivingParser:
         end = data.find(b"\n\r\n")
         if length is None or end < 0 or payload is EMPTY_PAYLOAD or message.chunked or len(messages) > 1:
             return False
-        if data.find(b"\n\n", 0, end) >= 0:  # the head ends there, and the match is in the body
+        if data.find(b"\n\n", 0, end) >= 0:  # the head ends at this empty line, and ``end`` is in the body
             return False
         if message.code < 200 or message.code in _NO_BODY:
             return False
@@ -365,7 +366,8 @@ class ForgivingParser:
         return True
 
     def _read_head(self, seen: list[bytes], messages: Any) -> Messages:
-        """Process ``messages``, the strict parser's result for the last packet, or None if it rejected it."""
+        """Process ``messages``, the strict parser's result for the last packet; None if that parser rejected the
+        packet."""
         if messages is not None:
             if not messages:
                 return _NOTHING if self._size <= self._protocol.max_head else self._fail(self._too_long())
@@ -379,8 +381,8 @@ class ForgivingParser:
         return self._forgive(self._held, 0)
 
     def _final(self, messages: Any) -> tuple[RawResponseMessage, StreamReader] | None:
-        """Return the first answer that is not interim. A second one was not requested, so its connection is not
-        reused."""
+        """Return the first answer that is not interim. If another answer follows, it was not requested, so the
+        connection is not reused."""
         for number, (message, payload) in enumerate(messages, 1):
             self._heads += 1
             if message.code >= 200:
@@ -395,8 +397,8 @@ class ForgivingParser:
         return None
 
     def _measure(self, message: RawResponseMessage, payload: StreamReader, seen: bytes) -> bool:
-        """Compute how many bytes of the body are still to come, and whether excess bytes have already arrived: the
-        strict parser accepts the start of another answer. Returns False if that parser may misread the chunks."""
+        """Compute how many bytes of the body are still to come, and whether excess bytes have already arrived, because
+        the strict parser accepts the start of another answer. Returns False if that parser may misread the chunks."""
         length: str | None = "0" if message.code in _NO_BODY else message.headers.get(CONTENT_LENGTH)
         begin = end = 0
         for _ in range(self._heads):
@@ -424,8 +426,8 @@ class ForgivingParser:
         return True
 
     def _feed_chunks(self, payload: StreamReader, chunks: _Chunks, data: bytes) -> Messages:
-        """Process data of a chunked body like ``_feed_body``, in pieces, at the reader's pace. Fails if the chunks are
-        too small."""
+        """Process data of a chunked body, in pieces, at the reader's pace. The exchange fails if the chunks are too
+        small."""
         data, self._rest = self._rest + data, b""
         for at in range(0, len(data), PIECE):
             piece = data[at : at + PIECE]
@@ -464,7 +466,7 @@ class ForgivingParser:
         if self._chunks is not None:
             return self._feed_chunks(payload, self._chunks, data)
         self._left -= len(data)
-        if self._left < 0:  # checked before the last byte is passed on: then the connection may be reused
+        if self._left < 0:  # check before the last byte is passed on, after which the connection may be reused
             self._protocol.force_close()
         try:
             messages, _, _ = self._strict.feed_data(data)
@@ -553,8 +555,8 @@ def _is_one_answer(data: bytes) -> bool:
 
 
 def _misread(message: RawResponseMessage, payload: StreamReader) -> bool:
-    """Return whether the strict parser takes a body for empty although its stated length is not 0: it uses the largest
-    64-bit number for "none"."""
+    """Return whether the strict parser takes a body for empty although its stated length is not 0: that parser uses the
+    largest 64-bit number for "no length"."""
     if payload is not EMPTY_PAYLOAD or message.code in _NO_BODY:
         return False
     return message.headers.get(CONTENT_LENGTH, "0").strip("0 \t") != ""

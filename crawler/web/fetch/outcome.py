@@ -32,11 +32,11 @@ class FailureKind(StrEnum):
     OWN_RULE = "own_rule"  # one of our own rules forbids the request; the refusal names it
     PROXY = "proxy"  # the proxy cannot be reached, or does not serve us: not the host's fault
     BAD_URL = "bad_url"  # no request can be made for this URL
-    INTERNAL = "internal"  # a bug prevented reading the answer
+    INTERNAL = "internal"  # a bug prevented the crawler from reading the answer
 
     @property
     def transient(self) -> bool:
-        """Return whether another try may succeed."""
+        """Return whether another attempt may succeed."""
         return self in _TRANSIENT
 
     @property
@@ -96,11 +96,11 @@ class RawExchange(Struct, frozen=True):
 
 class Failure(Struct, frozen=True):
     """An exchange without a complete response: the reason in one readable line, and the seconds that it took.
-    ``refusal``: the rule of ours that forbids the request. ``address``: the dialled address, if known. ``local``: this
-    machine cannot reach the host: no route, no name server. ``kept``: the connection was reused, and was closed before
-    the first byte of an answer: it may have been too old. ``proxy``: the proxy used, without a login. ``raw``: the
-    captured part of the answer, if it is kept and its headers were complete. ``partial``: the answer with the received
-    part of its body, if only its end is missing."""
+    ``refusal``: the rule of the crawler that forbids the request. ``address``: the dialled address, if known.
+    ``local``: this machine cannot reach the host, because it has no route or no name server. ``kept``: the connection
+    was reused, and was closed before the first byte of an answer, perhaps because it had been idle for too long.
+    ``proxy``: the proxy used, without a login. ``raw``: the captured part of the answer, if it is kept and its headers
+    were complete. ``partial``: the answer with the received part of its body, if only its end is missing."""
 
     kind: FailureKind
     message: str
@@ -133,10 +133,10 @@ class Response(Struct, frozen=True):
     the whole exchange. ``received`` is the number of body bytes that were read, after decoding, or before it if
     ``body`` is None. ``note`` describes faults of a response that could still be read. ``proxy``: the proxy used,
     without a login. ``address``: the IP address that answered; None through a proxy, because only the proxy knows it.
-    ``raw``: the captured exchange, if it is kept. ``truncated``: what announced more of the body: its ``length``,
-    ``chunked``, or a content coding (``gzip``). ``cookies``: a digest of the cookies sent; None if none are kept.
-    ``unsigned``: the server refused the request because it lacks a signature; the next request to its host will have
-    one."""
+    ``raw``: the captured exchange, if it is kept. ``truncated``: what announced more of the body than arrived: its
+    ``length``, ``chunked``, or a content coding (``gzip``). ``cookies``: a digest of the cookies sent; None if none are
+    kept. ``unsigned``: the server refused the request because it lacks a signature; the next request to its host will
+    have one."""
 
     status: int
     headers: Mapping[str, str]
@@ -212,7 +212,7 @@ class Fetches(Protocol):
         """Release the memory of the body that the running task fetched last."""
 
     def signs(self, host: str, *, known: bool) -> bool:
-        """Return whether a host asks for signed requests. ``known``: it did in an earlier run."""
+        """Return whether a host asks for signed requests. ``known``: it asked for them in an earlier run."""
 
     async def resolve(self, href: str) -> str | None:
         """Return the IP address of the href's host, or the lowest if it has several; None if it has none."""

@@ -13,18 +13,18 @@ from crawler.web.fetch.body_memory import Waits
 Stalled = Callable[[float], float]
 
 IDLE_MOST = 20.0  # maximum seconds without a byte
-SLACK = 0.05  # seconds by which a limit may be exceeded, if another was just checked
+SLACK = 0.05  # seconds by which a limit may be exceeded, if another limit was just checked
 _CLOCK = 1e-6  # seconds by which timers may fire early
 
 
 def never(_: float) -> float:
-    """Return 0 seconds of stalls: the default if the loop is not measured."""
+    """Return 0.0: the default if the stalls of the loop are not measured."""
     return 0.0
 
 
 class OwnDelays(NamedTuple):
-    """Delays that are not the host's. ``stalled(now)`` returns the seconds in which the event loop has stood still so
-    far; ``now`` is by its clock. Bodies wait for memory in a context of ``waits``."""
+    """Delays that the host does not cause. ``stalled(now)`` returns the seconds in which the event loop has stood still
+    so far; ``now`` is the time on the loop's clock. Bodies wait for memory in a context of ``waits``."""
 
     stalled: Stalled = never
     waits: Waits = nullcontext
@@ -107,7 +107,7 @@ class Patience:
     __slots__ = ("_alarm", "_begun", "_due", "_limit", "_silence", "_since", "connection", "silent")
 
     def __init__(self, limit: asyncio.Timeout, alarm: Alarm) -> None:
-        """``limit`` ends the exchange; nothing else may reschedule it."""
+        """``limit`` is the timeout that ends the exchange; only this object may reschedule it."""
         self._limit = limit
         self._alarm = alarm
         self._begun = self._now()
@@ -127,7 +127,7 @@ class Patience:
         return max(0.0, self._now() - self._begun)
 
     def allow(self, seconds: float, silence: float = inf) -> None:
-        """Start a phase with these limits, in seconds: in total, and without a byte."""
+        """Start a phase with these limits in seconds: for the whole phase, and for the time without a byte."""
         alarm = self._alarm
         now = self._since = alarm.time()
         self._due = now - alarm.stalled(now) + seconds
@@ -144,7 +144,7 @@ class Patience:
         self._alarm.forget(self)
 
     def pause(self) -> float:
-        """Suspend the time limit while the exchange waits for us. Returns the argument for ``go_on``."""
+        """Suspend the time limit while the exchange waits for the crawler. Returns the value to pass to ``go_on``."""
         self._alarm.forget(self)
         return self._now()
 

@@ -36,7 +36,7 @@ class Proxy(Struct, frozen=True):
 
 def proxy_of(text: str, name: str, login: str | None = None) -> Proxy:
     """Return the proxy of a URL. The default scheme is http, as in curl. ``login`` is ``user:password``. Raises
-    SettingsError, without the URL: it may contain a password."""
+    SettingsError, which does not quote the URL, because it may contain a password."""
     try:
         url = yarl.URL(text if "://" in text else f"http://{text}")
         port = url.port or _PORTS.get(url.scheme)
@@ -44,7 +44,7 @@ def proxy_of(text: str, name: str, login: str | None = None) -> Proxy:
     except ValueError as error:
         raise SettingsError(f"{name}: not the URL of a proxy") from error
     if url.scheme not in PROXY_SCHEMES or not host or not port:
-        raise SettingsError(f"{name}: not the URL of a proxy; write http://HOST:PORT; {', '.join(PROXY_SCHEMES)}")
+        raise SettingsError(f"{name}: not the URL of a proxy; write SCHEME://HOST:PORT ({', '.join(PROXY_SCHEMES)})")
     if login is None and (url.raw_user or url.raw_password):
         login = f"{unquote(url.raw_user or '')}:{unquote(url.raw_password or '')}"
     authority = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
@@ -57,7 +57,7 @@ def proxy_of(text: str, name: str, login: str | None = None) -> Proxy:
 
 
 class Proxies:
-    """The proxies of a run. The settings override the environment; the proxy of an origin overrides both."""
+    """The proxies of a run. The settings override the environment; a proxy set for an origin overrides both."""
 
     def __init__(self, settings: FetchSettings, environ: Mapping[str, str]) -> None:
         self._own: Proxy | None = None
@@ -103,7 +103,7 @@ class Proxies:
         if self._own is not None:
             return [f"requests go through {self._own.shown}"]
         return [
-            f"{scheme} requests go through {proxy.shown}, as set in the environment; `--proxy direct` ignores it"
+            f"{scheme} requests go through {proxy.shown}, as set in the environment; use `--proxy direct` to ignore it"
             for scheme, proxy in self._from_environment.items()
         ]
 

@@ -28,7 +28,7 @@ from crawler.web.fetch.tls_sessions import ResumingContext, verifying_context
 from crawler.web.identity.signer import Signer
 
 _PORTS = {"http": "80", "https": "443"}
-_KEPT = 4_096  # origins whose profile is remembered
+_KEPT = 4_096  # maximum number of origins whose profiles are remembered
 
 
 class RequestProfile(Struct, frozen=True):
@@ -105,12 +105,12 @@ def _value(place: str, key: str, stated: Any, environ: Mapping[str, str]) -> Any
         headers[name] = read_secret(value, f"{place}: {name}", environ) if secret_reference(value) else value
     for name, value in headers.items():
         if not value.isascii() or not value.isprintable():
-            raise SettingsError(f"{place}: {name}: a header is one line of printable ASCII")
+            raise SettingsError(f"{place}: {name}: a header must be one line of printable ASCII")
     return headers
 
 
 def check_access(settings: Settings) -> None:
-    """Raise SettingsError if requests cannot be sent with these settings: a secret or a file is missing."""
+    """Raise SettingsError if requests cannot be sent with these settings, because a secret or a file is missing."""
     RequestProfiles(settings.fetch, Sites(settings), os.environ)
     Signer.of(settings.identity)
     trust_of(settings.fetch)

@@ -2,7 +2,8 @@
 
 A stored record (``_Record``) has the last answer, and the last good copy if that answer did not state the rules, or
 lacks its end. A copy is good if it states the host's rules, or shows that the host has none. If the last answer stated
-no rules, those of the copy count; if it lacks its end, a URL is allowed only if both allow it.
+no rules, the rules of the copy apply; if it lacks its end, a URL is allowed only if the answer and the copy both allow
+it.
 """
 
 from __future__ import annotations
@@ -30,17 +31,17 @@ from crawler.url.robots.parse import (
 from crawler.web.fetch.outcome import Failure, FailureKind, Response
 
 TTL = 86_400.0  # seconds a copy is used (RFC 9309, 2.4: not more than a day)
-UNREACHABLE_TTL = 3_600.0  # seconds for which a 5xx, a 429 or an unreachable host counts
+UNREACHABLE_TTL = 3_600.0  # seconds for which a 5xx, a 429 or a failure to reach the host counts
 LAST_GOOD_TTL = 2_592_000.0  # seconds for which the last good copy replaces such an answer; RFC 9309 names 30 days
-_CACHE_BYTES = 64 * 2**20  # size limit of parsed rules; others are parsed again when needed
+_CACHE_BYTES = 64 * 2**20  # total size of the parsed rules that are kept; dropped ones are parsed again when needed
 LARGE = 32_768  # bytes of a record: a larger one is parsed in a thread
 _ENTRY = 512  # bytes of a parsed record in addition to its rules
 _VERSION = 1
 
 
 class RobotsRefusal(NamedTuple):
-    """Why robots.txt forbids a URL, as text for the ``error`` of a record. ``lasting``: the URL is excluded for good;
-    otherwise it has failed."""
+    """Why robots.txt forbids a URL, as text for the ``error`` of a record. ``lasting``: True if the URL is excluded for
+    good; otherwise it counts as failed."""
 
     words: str
     lasting: bool = True
@@ -62,8 +63,8 @@ class NoRobots(Struct, frozen=True, array_like=True, forbid_unknown_fields=True)
 
 
 class GoodCopy(Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """The last statement of a host about its rules: ``body`` with a 2xx; any other final status means that the host has
-    no rules. ``stands_in``: a later request failed, so this copy was needed."""
+    """The last statement of a host about its rules: ``body`` after a 2xx status; any other final status means that the
+    host has no rules. ``stands_in``: a later request failed, so this copy was needed."""
 
     status: int
     asked_at: float
@@ -92,8 +93,8 @@ class Robots(Struct, frozen=True):
 
     ``copy_of``: the time of the copy whose rules apply, because the last request failed; ``stands_in``: an earlier
     failure already made this copy necessary. ``also``: the rules of that copy, if the last answer lacks its end.
-    ``terms``: the rules of files with terms that were requested. ``statements`` of consent: by robots.txt and the
-    host's files with terms; ``licenses``: by licenses that pages named, by URL."""
+    ``terms``: the rules in the files with terms that were requested. ``statements``: statements of consent in
+    robots.txt and in the host's files with terms; ``licenses``: those in licenses that pages named, by URL."""
 
     rules: RobotsRules
     status: int | None
@@ -209,7 +210,7 @@ class RobotsCache:
         return robots
 
     def at_hand(self, host: str) -> bool:
-        """Return whether ``get`` is fast: the rules are parsed, or short."""
+        """Return whether ``get`` is fast, because the rules have been parsed or are short."""
         if host in self._parsed:
             return True
         stored = self._stored(host)

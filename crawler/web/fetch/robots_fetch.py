@@ -63,7 +63,7 @@ class RobotsResult(Struct, frozen=True):
 
     @property
     def says_nothing(self) -> bool:
-        """True if the host answered without stating its rules or that it has none, or did not answer."""
+        """True if the host did not answer, or if its answer neither states rules nor shows that the host has none."""
         if isinstance(self.answer, Failure):
             return not self.answer.kind.excluded
         return unreachable(self.answer.status)
@@ -103,8 +103,9 @@ async def fetch_robots(
 ) -> RobotsResult | NotNow:
     """Fetch the robots.txt that governs ``href`` (any URL of the host), or a ``file`` that belongs to it.
 
-    ``follow`` fetches the target of a redirect politely and reports whether that was another host, whose cost is not
-    part of the result. Returns NotNow if ``follow`` does. ``locate`` resolves the Location. ``keep``: see ``Fetches``.
+    ``follow`` fetches the target of a redirect politely, and reports whether the target is on another host; if so, the
+    totals in the result do not include that request. Returns NotNow if ``follow`` does. ``locate`` resolves the
+    Location. ``keep``: see ``Fetches``.
     """
 
     async def ask(address: str) -> Followed | NotNow:

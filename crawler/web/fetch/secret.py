@@ -49,7 +49,8 @@ def read_secret(reference: str, name: str, environ: Mapping[str, str]) -> str:
 
 
 def read_login(reference: str, name: str, environ: Mapping[str, str]) -> str:
-    """Return the ``user:password`` behind a reference. Raises SettingsError, without the login."""
+    """Return the ``user:password`` that a reference leads to. Raises SettingsError, which does not contain the
+    login."""
     login = read_secret(reference, name, environ)
     if ":" not in login:
         raise SettingsError(f"{name}: the value of {reference} is not a login; write it as user:password")

@@ -11,9 +11,9 @@ the certificate that it was made with, and ``LIFETIME`` after the certificate wa
 tickets from a resumed connection do not extend that.
 
 Taking a session, and offering one, copies it through its encoded form: 0.15 ms each with OpenSSL 3.0, while a full
-handshake takes 0.85. So nothing is taken from a server at the first connection, which is often the only one; a ticket
-is offered more than once, as long as the server accepts that; and a server that declines three times in a row, or gives
-no tickets, gets no offers for a while.
+handshake takes 0.85 ms. So nothing is taken from a server at the first connection, which is often the only one; a
+ticket is offered more than once, as long as the server accepts that; and a server that declines three times in a row,
+or gives no tickets, gets no offers for a while.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ from msgspec import Struct
 
 LIFETIME = 3600.0  # seconds after a full handshake during which its session, and those derived from it, may be offered
 DECLINED = 3  # declined offers in a row after which a server is offered no sessions for LIFETIME
-MOST = 5_000  # number of servers that are remembered, the latest ones
-MOST_BYTES = 16 * 2**20  # limit for all sessions; the least recently used are dropped first
-_BYTES = 12 * 2**10  # size of a session with a small certificate, measured
-_BYTES_EACH = 4  # added for each byte of certificates and tickets from the server
+MOST = 5_000  # maximum number of servers; only the latest are remembered
+MOST_BYTES = 16 * 2**20  # maximum bytes of all sessions; the least recently used are dropped first
+_BYTES = 12 * 2**10  # measured size of a session with a small certificate
+_BYTES_EACH = 4  # bytes to add for each byte of certificates and tickets from the server
 
 
 class Session(Struct, frozen=True):
@@ -56,7 +56,7 @@ class _Server:
         self.size = 0
         self.begins = self.ends = 0.0  # the period in which the session may be offered
         self.verified_until = 0.0
-        self.declined = 0  # declined offers in a row; from DECLINED on nothing is offered before ``ends``
+        self.declined = 0  # declined offers in a row; after DECLINED of them nothing is offered before ``ends``
 
 
 class Sessions:
@@ -90,7 +90,7 @@ class Sessions:
             return False
         if resumed:
             server.declined = min(server.declined, 1)
-            return server.declined > 0 and server.session is not None  # the server accepts each ticket once
+            return server.declined > 0 and server.session is not None  # such a server accepts each ticket only once
         if offered:
             self.declined(place, now)
         if server.declined >= DECLINED:
@@ -100,7 +100,7 @@ class Sessions:
         return True
 
     def declined(self, place: Hashable, now: float) -> None:
-        """Record that a server did not resume an offered session, or gave none."""
+        """Record that a server did not resume an offered session, or gave no session."""
         server = self._servers.get(place) or self._add(place)
         server.declined += 1
         self._empty(server)
@@ -108,8 +108,8 @@ class Sessions:
             server.ends = now + LIFETIME
 
     def put(self, place: Hashable, session: Session, verified_until: float | None) -> None:
-        """Store a session. ``verified_until``: when the verification by its full handshake expires; None: the handshake
-        resumed the session that is now replaced."""
+        """Store a session. ``verified_until``: when the verification by its full handshake expires; None if the
+        handshake resumed the session that is now replaced."""
         server = self._servers.get(place) or self._add(place)
         self._servers.move_to_end(place)
         self._empty(server)
@@ -141,7 +141,7 @@ class Sessions:
 
 
 class Opening:
-    """A connection that is being opened to a place. ``offered``: with a session."""
+    """A connection that is being opened to a place. ``offered``: True if a session is offered."""
 
     __slots__ = ("key", "offered", "place")
 
@@ -155,7 +155,7 @@ current_opening: ContextVar[Opening | None] = ContextVar("current_opening", defa
 
 
 class _Connection(ssl.SSLObject):
-    """One end of a connection, which passes its session to the context."""
+    """The crawler's end of a connection, which passes its session to the context."""
 
     opening: Opening | None = None  # set until the session has been checked
     incoming: ssl.MemoryBIO
@@ -177,7 +177,7 @@ class _Connection(ssl.SSLObject):
             data = super().read(len, buffer)
         finally:
             self.heard += waiting - self.incoming.pending
-        # By now the tickets of TLS 1.3 have arrived, which follow the handshake.
+        # By now the tickets of TLS 1.3, which follow the handshake, have arrived.
         self.opening = None
         context = self.context
         if data and isinstance(context, ResumingContext):

@@ -42,7 +42,7 @@ def page(token: str, contact: str, agent: str) -> str:
 
 
 def authority_of(agent: str) -> str:
-    """Return host and port of an origin, without the default port."""
+    """Return the host and port of an origin; the default port is omitted."""
     return agent.partition("://")[2].lower().removesuffix(":443")
 
 
@@ -72,7 +72,7 @@ def faults(status: int, headers: Mapping[str, str], body: bytes, authority: str,
 def _faults_of_key(name: str, jwk: Mapping[str, Any], signed: list[_Signed], now: float) -> Iterator[str]:
     x, kid, ends = str(jwk.get("x", "")), thumbprint(str(jwk.get("x", ""))), jwk.get("exp", ALWAYS)
     if "d" in jwk:
-        yield f"key {name}: IT IS PRIVATE. Make another one, and never publish that file"
+        yield f"key {name}: IT IS PRIVATE. Make another key, and never publish the file of private keys"
     if (jwk.get("kty"), jwk.get("crv")) != ("OKP", "Ed25519"):
         yield f"key {name}: not an Ed25519 key"
         return

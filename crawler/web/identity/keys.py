@@ -2,7 +2,7 @@
 Web Key Set, with the agent whose directory lists the keys.
 
 The ID of a key is its thumbprint (RFC 7638). Each key has a period of validity, which the directory of public keys
-states too. During a rotation two are valid: the newer one signs, and the directory lists both.
+states too. During a rotation two keys are valid: the newer one signs, and the directory lists both.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from crawler.base.settings.load import SettingsError
 SIZE = 32  # bytes of a seed, and of a public key
 DAY = 86_400
 LIFETIME = 365 * DAY  # seconds for which a new key is valid
-ALWAYS = 2**53  # the end of a key without ``exp``
-_FILE_MOST = 2**20  # bytes read of a key file
+ALWAYS = 2**53  # the expiry of a key without ``exp``
+_FILE_MOST = 2**20  # maximum bytes to read from a key file
 _OTHERS = stat.S_IRWXG | stat.S_IRWXO
 
 
@@ -64,7 +64,7 @@ def new_key(now: float, valid: Sequence[Key]) -> Key:
 
 
 def read_key_file(path: Path) -> tuple[list[Key], str | None]:
-    """Return the keys in a file, and the agent if it names one. Raises SettingsError, whose text quotes nothing from
+    """Return the keys in a file, and the agent if it names one. Raises SettingsError, whose message quotes nothing from
     the file."""
     try:
         with open_regular(path) as stream:

@@ -66,8 +66,8 @@ def _directory_base(authority: str, parameters: str) -> str:
 
 
 def directory_signatures(inputs: str, signatures: str, authority: str) -> Iterator[tuple[dict[str, str], str, str]]:
-    """Parse the signatures of a directory that ``authority`` served. Yields for each its parameters, the signature in
-    Base64, and the signature base; empty if it covers other components than our signatures."""
+    """Parse the signatures of a directory that ``authority`` served. Yields for each signature its parameters, its
+    value in Base64, and its signature base, which is empty if it covers other components than our signatures."""
     values = dict(_MEMBER.findall(signatures))
     for label, member in _MEMBER.findall(inputs):
         covered = member.partition(")")[0].removeprefix("(").strip()
@@ -77,7 +77,7 @@ def directory_signatures(inputs: str, signatures: str, authority: str) -> Iterat
 
 def asked_nonce(accept: str) -> str | None:
     """Return the nonce from ``Accept-Signature``: empty if it names none, None if it requests no signature of our kind.
-    A member without a tag also requests one."""
+    A member without a tag also counts as such a request."""
     asked = [given for given in map(_given, dict(_MEMBER.findall(accept)).values()) if given.get("tag") in _OURS]
     return asked[0].get("nonce", "") if asked else None
 

@@ -1,7 +1,7 @@
 """Decides which requests are signed, and signs them.
 
 A host gets unsigned requests until it requires signatures: with ``Accept-Signature``, or with a refusal that names
-them. The signer remembers this for the host and port, and the crawl in the host's stored state. If a request was
+them. The signer remembers this for the host and port, and the crawl stores it in the host's state. If a request was
 refused because it lacks a signature, the crawl repeats it. Each request is signed separately, in the step that sends
 it.
 """
@@ -26,7 +26,7 @@ _NAMING = frozenset((*REFUSALS, 429))  # statuses that require signatures if the
 _NAMES = ("web-bot-auth", "web bot auth", "signature-agent", "signature-input", "http message signature")
 _HEADERS = ("WWW-Authenticate", "Vary", "Link")
 _LOOKED_AT = 64 * 1024  # bytes of a body that are searched
-_HOSTS = 10_000  # maximum hosts; beyond it, all are forgotten, and restored from the hosts' stored state
+_HOSTS = 10_000  # maximum hosts; beyond it, all are forgotten, and later restored from the hosts' stored state
 
 log = logging.getLogger("crawler")
 
@@ -46,8 +46,8 @@ class Signer:
 
     @classmethod
     def of(cls, settings: IdentitySettings, before: Signer | None = None) -> Signer | None:
-        """Make the signer for these settings, with the hosts that the signer ``before`` remembered; None if no requests
-        are signed. Raises SettingsError."""
+        """Return the signer for these settings, with the hosts that the signer ``before`` remembered; None if no
+        requests are to be signed. Raises SettingsError."""
         if settings.key is None and (settings.agent is not None or settings.sign == "always"):
             raise SettingsError("identity.key is missing; set it to the file that `crawler identity new` created")
         if settings.key is None or settings.sign == "never":
@@ -69,7 +69,7 @@ class Signer:
         return partial(self.headers, authority) if wanted else None
 
     def signs(self, authority: str, *, known: bool) -> bool:
-        """Return whether the host asks for signatures. ``known``: it did in an earlier run."""
+        """Return whether the host asks for signatures. ``known``: it asked for them in an earlier run."""
         if known:
             self._asking.setdefault(authority, "")
         return authority in self._asking

@@ -12,8 +12,8 @@ from typing import NamedTuple
 from crawler.web.links.headers import SPACE
 
 TITLE_MOST = 1_000  # maximum characters of a title
-LANGUAGE_MOST = 35  # characters; RFC 5646, 4.4.1 recommends this size
-CANONICAL_MOST = 16_384  # characters as written; longer than any URL that is fetched
+LANGUAGE_MOST = 35  # maximum characters of a language tag, as RFC 5646, 4.4.1 recommends
+CANONICAL_MOST = 16_384  # maximum characters of a canonical URL as written; longer than any URL that is fetched
 
 _SPACES = re.compile("[\t\n\f\r ]+")
 _SURROGATE = re.compile("[\ud800-\udfff]").search

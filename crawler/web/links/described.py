@@ -39,7 +39,7 @@ class Described(Struct):
             self.rels[link] = rel
 
     def name(self, link: str, kind: str) -> None:
-        """Add a link with only the name of its element, if it is new."""
+        """Add a link, if it is new, with only the name of its element."""
         if link not in self.texts:
             self.texts[link] = ""
             if kind != "a":
@@ -61,5 +61,5 @@ def long_text(text: str) -> str:
 
 
 def without_fragments(hrefs: Iterable[str]) -> dict[str, None]:
-    """Return the distinct links, in order."""
+    """Return the distinct links without their fragments, in order."""
     return dict.fromkeys([href.partition("#")[0] if "#" in href else href for href in hrefs])

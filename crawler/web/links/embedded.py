@@ -31,7 +31,8 @@ class Attributes(Protocol):
 
 
 def attributes_of(kind: str, target: str | None, other: str | None) -> dict[str, str | None]:
-    """Return the attributes by which an element of this name embeds, from the values of ``crawler._native``."""
+    """Return the attributes by which an element of this name embeds resources, from the values of
+    ``crawler._native``."""
     names = {"link": ("href", "rel"), "object": ("data", ""), "video": ("src", "poster"), "input": ("src", "type")}
     first, second = names.get(kind, ("src", "srcset"))
     return {first: target, second: other}
@@ -56,7 +57,7 @@ def embedded(kind: str | None, attributes: Attributes) -> Iterator[str]:
         return
     for href in found:
         text = (href or "").strip(SPACE)
-        # An image inside the page itself is not a URL of the web, and may be as long as an image.
+        # A ``data:`` URL contains the resource itself, so it is not a web URL, and may be very long.
         if text and text[:5].lower() != "data:" and text[0] != "#":
             yield text
 

@@ -25,7 +25,7 @@ else:
 PRESCAN_BYTES = 1024  # bytes in which a `<meta>` counts even outside of the head (HTML Standard, 13.2.3.2)
 HEAD_BYTES = 2**19  # maximum bytes of a head, which may contain long scripts; searching it takes at most 40 ms
 FALLBACK = "windows-1252"
-_DECODED_AT_ONCE = 2**20  # bytes of a document
+_DECODED_AT_ONCE = 2**20  # bytes of a document that are decoded at a time
 
 # Name of the encoding, Python's codec for it, and its labels. Encodings that the standard maps to "replacement"
 # (iso-2022-kr, hz-gb-2312 ...) are omitted, because no link can be read from them.
@@ -143,8 +143,8 @@ def sniff_encoding(body: bytes, charset: str | None) -> str:
 
 def sniff_xml_encoding(head: bytes, charset: str | None) -> str:
     """Return the encoding of an XML document or a plain text that starts with ``head``, in the form of
-    ``sniff_encoding``. It comes from the byte order mark, then the HTTP header (RFC 7303, 3), then the declaration or
-    its bytes, and is UTF-8 otherwise."""
+    ``sniff_encoding``. It is taken from the byte order mark, or else the HTTP header (RFC 7303, 3), or else the XML
+    declaration or its bytes; otherwise it is UTF-8."""
     wide = _mark(head) or _WIDE.get(head[:2])
     if wide is not None:
         return wide
@@ -179,7 +179,7 @@ def as_utf8(body: bytes, encoding: str) -> bytearray:
 
 @lru_cache(maxsize=256)
 def encoding_name(label: str) -> str | None:
-    """Return the encoding of a label; None if it is unknown."""
+    """Return the encoding that a label names; None if the label is unknown."""
     return NAMES.get(label.strip(_ASCII_SPACE).lower())
 
 
@@ -229,6 +229,6 @@ def _meaning(label: str | None, pragma: str | None, content: str | None) -> str 
 
 
 def _readable(label: str) -> str | None:
-    """Return the encoding of a label that was read as ASCII: UTF-16 becomes UTF-8."""
+    """Return the encoding for a label that was read as ASCII: UTF-8 if the label names UTF-16."""
     name = encoding_name(label)
     return "utf-8" if name in ("utf-16le", "utf-16be") else name

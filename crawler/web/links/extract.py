@@ -2,8 +2,8 @@
 
 The links of a page are defined by its tree, which the HTML Standard describes and Lexbor builds: ``extract_links``. A
 tree can cost any amount of time and memory, whatever the size of the page, so ``is_cheap`` returns whether it may be
-built here; otherwise ``crawler.web.parsing`` builds it in a process with limits. If a tree exceeds these, the links
-come from ``scan_links``: from the tags alone, in time and memory linear in the page.
+built here; otherwise ``crawler.web.parsing`` builds it in a process with limits. If a tree exceeds these limits, the
+links come from ``scan_links``: from the tags alone, in time and memory linear in the page.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ CHEAP_BYTES = 16 * 1024  # bytes; attributes of one tag are compared with each o
 CHEAP_PRODUCT = 2**20  # bytes times start tags; the worst tree takes 40 ms and 45 MB
 RAW_LENGTHS = 8  # limit of an href as written, as a multiple of the longest URL: the parser removes dots and spaces
 METAS_MOST = 64  # maximum meta elements of a page
-META_CHARACTERS_MOST = 1_024  # characters of a content attribute
-TITLES_MOST = 16  # titles of a page that are checked, because drawings may have titles too
+META_CHARACTERS_MOST = 1_024  # maximum characters of a ``content`` attribute
+TITLES_MOST = 16  # maximum titles to check in a page, because drawings may have titles too
 
 _TAG_NAME = re.compile(rb"<([a-zA-Z]++)")
 _TAGS_AT_ONCE = 4096  # bounds the size of the tree, about 0.5 KB per tag
@@ -70,10 +70,11 @@ class PageLinks(Struct, frozen=True):
 
 
 def is_cheap(body: bytes) -> bool:
-    """Return whether the tree of a page takes at most a few hundredths of a second, whatever its content.
+    """Return whether building the tree of a page takes at most a few hundredths of a second, whatever the page
+    contains.
 
-    In the worst case, the tree copies all open formatting elements, with all their attributes, for each other start
-    tag. There are at most as many attributes as bytes, so the product bounds the copies."""
+    In the worst case, the parser copies all open formatting elements, with all their attributes, for each other start
+    tag. A page has at most as many attributes as bytes, so bytes times start tags bounds the copies."""
     size = len(body)
     if size > CHEAP_BYTES:
         return False
@@ -91,7 +92,7 @@ def extract_links(body: bytes, charset: str | None, settings: LinkSettings) -> P
 def scan_links(
     body: bytes, charset: str | None, settings: LinkSettings, goes_on: Callable[[], bool] = lambda: True
 ) -> PageLinks:
-    """Return the same as ``extract_links``, but from the page's tags alone, without a complete tree.
+    """Return the links as ``extract_links`` does, but from the page's tags alone, without a complete tree.
 
     The result differs where only the tree can interpret a tag: inside ``svg``, ``math``, ``template`` and ``select``,
     and in pages of frames; and in the order of links between the cells of a table. ``goes_on`` is called after every
@@ -147,8 +148,8 @@ def _some(tags: Iterator[bytes]) -> Iterator[bytes]:
 
 
 def closed(tag: bytes) -> bytes:
-    """Return the tag with its end tag, so that the tree stays flat. Outside a frameset the parser ignores a
-    ``frame``."""
+    """Return the tag with its end tag, so that the tree stays flat. A ``frame`` becomes an ``iframe``, because the
+    parser ignores it outside a frameset."""
     name = tag[1:7].lower()
     if name == b"iframe":
         return tag + b"</iframe>"
@@ -178,7 +179,7 @@ class Found(Struct):
     unfollowed: Described = field(default_factory=Described)  # links as written
     title: str | None = None
     language: str | None = None  # the language of the html element
-    pragmas: dict[str, str] = field(default_factory=dict)  # the first value of each http-equiv or relation
+    pragmas: dict[str, str] = field(default_factory=dict)  # the first value of each ``http-equiv`` or link relation
     canonical: str | None = None
     cut: bool = False  # True if a link was shortened
 
@@ -284,17 +285,18 @@ class Found(Struct):
 
     @property
     def longest(self) -> int:
-        """The maximum characters of a link as written."""
+        """The maximum number of characters of a link as written."""
         return RAW_LENGTHS * self.settings.max_url_length
 
     def add(self, href: str, to: dict[str, None]) -> None:
-        """Add a link, unless there are already more than the limit."""
+        """Add a link, unless the page already has more links than the limit."""
         href = href.strip(SPACE)
         if len(href) > self.longest:
             self.cut = True
             href = href.partition("#")[0]
             if len(href) > self.longest:
-                # A text that is clearly not a URL of the web, such as an image in `data:`, is rejected by its start.
+                # A string that is clearly not a web URL, such as an image in `data:`, can be rejected by looking only
+                # at its beginning.
                 if not foreign_scheme(href):
                     self.too_long += 1
                     return

@@ -30,7 +30,7 @@ RESOURCES = frozenset(
     )
 )
 _PAGE_TYPES = frozenset(("", "text/html", "application/xhtml+xml"))
-# Kinds of links that no setting names: feeds, if a run revisits pages, and Markdown, if a run keeps it.
+# Kinds of links without a setting of their own: feeds are enabled if a run revisits pages, Markdown if a run keeps it.
 FEED, MARKDOWN = "feed", "markdown"
 _ALTERNATES = {
     FEED: frozenset(("application/rss+xml", "application/atom+xml", "application/rdf+xml")),

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from markdown_it import MarkdownIt
     from markdown_it.token import Token
 
-PIECE = 256 * 1024  # characters that are parsed at a time, which takes 50 times as many bytes
+PIECE = 256 * 1024  # characters that are parsed at a time, which takes 50 times as many bytes of memory
 
 _FRONT_MATTER = re.compile(r"---[ \t]*\n(.*?)^(?:---|\.\.\.)[ \t]*$", re.M | re.S)
 _TITLE = re.compile("^title:(.+)", re.M)
@@ -59,7 +59,7 @@ def markdown_links(
 
 @cache
 def markdown_parsers() -> tuple[MarkdownIt, MarkdownIt]:
-    """Return the parsers for the texts of a page and for one text. The first call is slow."""
+    """Return two parsers: one finds the texts in a page, the other parses one text. The first call is slow."""
     from markdown_it import MarkdownIt  # noqa: PLC0415, few crawls need it
 
     texts = MarkdownIt("commonmark")
@@ -91,8 +91,8 @@ def _html(text: str, page: dict[str, Any], goes_on: Callable[[], bool]) -> Itera
 
 
 def _pieces(text: str) -> Iterator[tuple[int, str]]:
-    """Cut a page into pieces, before a heading if there is one, and yield where each starts. Reference definitions are
-    kept for later pieces."""
+    """Cut a page into pieces, before a heading if possible, and yield the start of each piece and the piece. Later
+    pieces can use the reference definitions of earlier ones."""
     at = 0
     while at < len(text):
         end = at + PIECE
@@ -104,8 +104,8 @@ def _pieces(text: str) -> Iterator[tuple[int, str]]:
 
 
 def _target(_: object, tokens: Sequence[Token], index: int, options: object, page: dict[str, Any]) -> str:
-    """Return the tag of a link or an image. Each target is returned only once, because a page can use a long one any
-    number of times."""
+    """Return the tag of a link or an image. Each target is returned only once, because a page can repeat a long target
+    any number of times."""
     token = tokens[index]
     attribute = "href" if token.tag == "a" else "src"
     target = token.tag, str(token.attrs[attribute])

@@ -26,8 +26,8 @@ _LEAST = 6  # minimum length of an encoded character in a stateful encoding
 def encode_queries(hrefs: list[str], encoding: str, longest: int | None = None) -> list[str]:
     """Return the hrefs in the form for the parser, which knows only UTF-8. ``encoding`` is a WHATWG name.
 
-    With ``longest``, hrefs whose query alone would have more characters are omitted. The time is proportional to the
-    text."""
+    With ``longest``, hrefs whose query alone would have more characters are omitted. The time taken is proportional to
+    the length of the hrefs."""
     encoding = encoding.lower()
     if encoding in _UNICODE:
         return hrefs

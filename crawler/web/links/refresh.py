@@ -1,4 +1,4 @@
-"""The target of a declarative refresh: ``<meta http-equiv=refresh content="5; url=next.html">``, and the header.
+"""The target of a declarative refresh, in ``<meta http-equiv=refresh content="5; url=next.html">`` or in the header.
 
 These are the "shared declarative refresh steps" of the HTML Standard (4.2.5.3).
 """

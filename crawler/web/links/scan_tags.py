@@ -1,10 +1,10 @@
 """The tags of a page that can matter to a crawler, found in one pass without a tree.
 
-This is for pages whose tree would cost too much: a start tag may search the open elements, an attribute its
-predecessors, and each paragraph may copy all open formatting elements (16 KB can take half a gigabyte). This pass
-follows the tokeniser of the HTML Standard (13.2.5) with one regular expression that never backtracks, skips comments,
-raw text, templates and all other elements, and yields the start tags of interest as bytes. Only these are passed to the
-parser. Time and memory are linear in the page, whatever it contains.
+This is for pages whose tree would cost too much: for each start tag, the parser may search all open elements; for each
+attribute, the earlier ones; and for each paragraph, it may copy all open formatting elements (16 KB can take half a
+gigabyte). This pass follows the tokeniser of the HTML Standard (13.2.5) with one regular expression that never
+backtracks, skips comments, raw text, templates and all other elements, and yields the start tags of interest as bytes.
+Only these are passed to the parser. Time and memory are linear in the page, whatever it contains.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from html import unescape
 
 from crawler.web.links.embedded import TAGS
 
-MAX_ATTRIBUTES = 256  # start tags with more are ignored ...
-MAX_TAG = 256 * 1024  # ... and those with more bytes
+MAX_ATTRIBUTES = 256  # start tags with more attributes are ignored ...
+MAX_TAG = 256 * 1024  # ... and so are those with more bytes
 MAX_TITLE = 16 * 1024  # bytes of a title's text that are read
 
 _SPACE = rb"\t\n\f\r\ "
@@ -129,8 +129,8 @@ def end_of_raw_text(name: bytes, html: bytes | bytearray, position: int) -> int 
 
 
 def _script_end(html: bytes | bytearray, position: int) -> re.Match[bytes] | None:
-    """Find the end tag of a script. In ``<!--`` a script may contain another with its end tag (13.2.5.15 to
-    13.2.5.31)."""
+    """Find the end tag of a script. After ``<!--``, a script may contain another script with its own end tag (13.2.5.15
+    to 13.2.5.31)."""
     escaped = inner = False
     while (mark := _script_mark.search(html, position)) is not None:
         position = mark.end()

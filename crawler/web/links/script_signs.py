@@ -25,24 +25,24 @@ import re
 from collections.abc import Iterator
 
 LINKS_MOST = 8  # maximum links of a page without content, for example to an imprint
-TEXT_MOST = 200  # bytes of text, without white space
+TEXT_MOST = 200  # maximum bytes of text, not counting white space
 BLANK_MOST = 40  # ... for a page that shows only its name
 MEDIA_MOST = 2  # maximum pictures on the page
-SIZE_MOST = 1024 * 1024  # bytes that are read of the page, and ...
+SIZE_MOST = 1024 * 1024  # maximum bytes that are read of the page, and ...
 WORDS_MOST = 16 * 1024  # ... of the content between two tags
 TAGS_MOST = 2_000
-TAG_MOST = 4 * 1024  # bytes of a tag
+TAG_MOST = 4 * 1024  # maximum bytes of a tag
 INSIDE = 64  # bytes after a tag that are examined
-BLOCKS_MOST = 20  # empty elements that a script may name
-ENDS_MOST = 50  # end tags; counting them rules out most pages at a tenth of the cost
-QUICK = 8 * 1024  # bytes at the start and at the end in which they are counted
+BLOCKS_MOST = 20  # maximum number of empty elements that a script may name
+ENDS_MOST = 50  # maximum end tags; counting them rules out most pages at a tenth of the cost
+QUICK = 8 * 1024  # bytes at the start and at the end of the page in which end tags are counted
 
 _CAUSES = (b"<script", b"<SCRIPT", b"srcdoc", b"shadowrootmode")
 _TAG = re.compile(rb"""<(!--|[/!?]?[a-zA-Z][a-zA-Z0-9:_-]*+)(?:[^>"']++|"[^"]*+(?:"|\Z)|'[^']*+(?:'|\Z))*+(?:>|\Z)""")
 _HIDDEN = (b"script", b"style", b"noscript", b"template", b"title", b"svg", b"iframe")
 _ENDS = {name: re.compile(rb"</(?i:%b)(?=[\s>/])[^>]*+>?" % name) for name in _HIDDEN} | {b"!--": re.compile(b"-->")}
 _SHOWN = dict.fromkeys((b"img", b"video", b"audio", b"object", b"embed", b"iframe", b"frame", b"canvas"), 1)
-_SHOWN |= dict.fromkeys((b"input", b"textarea", b"select"), 1 + MEDIA_MOST)  # one form field is enough
+_SHOWN |= dict.fromkeys((b"input", b"textarea", b"select"), 1 + MEDIA_MOST)  # a single form field counts as content
 _WAITS = re.compile(rb"(?i:hidden|spin|loader|progress|splash)")  # in a field, or in the name of a picture
 _UNSEEN = re.compile(rb"&(?:nbsp|zwnj|hellip|#160);|(?i:loading|please wait)|[\s.\xc2\xa0\xe2\x80\xa6]+")
 _ID = re.compile(rb"""[\s"'](?i:id)\s*+=\s*+["']?([^\s"'>]++)""")

@@ -14,8 +14,8 @@ the document again from the start, as tags and text, and skips the URLs that wer
 same methods, which check the names of elements and not their depth. The fault is still recorded.
 
 Reading stops at the declaration of an entity or of attributes, which could expand a small document; at more bytes than
-the protocol allows; and at markup without end, even in the tolerant reader. The URLs read before still count. External
-references of a document type are never fetched.
+the protocol allows; and at markup without end, even in the tolerant reader. The URLs found before that still count.
+External references of a document type are never fetched.
 """
 
 from __future__ import annotations
@@ -50,18 +50,18 @@ TYPES = XML_TYPES | frozenset(
     )
 )
 
-SITEMAP_BYTES_MOST = 50 * 2**20  # limit for a decompressed sitemap, from the protocol
+SITEMAP_BYTES_MOST = 50 * 2**20  # maximum bytes of a decompressed sitemap, set by the protocol
 _PIECE = 64 * 1024  # bytes decompressed and parsed at a time
-_MARKUP_MOST = 4 * _PIECE  # bytes without one complete piece of markup or text
+_MARKUP_MOST = 4 * _PIECE  # maximum bytes without one complete piece of markup or text
 _HELD_MOST = 16 * _PIECE  # characters of one piece of markup or text that the tolerant reader holds
-_DEPTH_MOST = 16  # nested elements; extensions of the protocol use 5
+_DEPTH_MOST = 16  # maximum nesting of elements; extensions of the protocol use 5
 _GZIP = b"\x1f\x8b"
 _GZIP_BITS = 31  # zlib's value for gzip with any window size
 _MEMBERS_MOST = 1_024
 _INPUT = 8 * 1024  # compressed bytes passed on at a time
 _HEAD = 8 * 1024  # bytes in which the root element must start
-_FIELD_MOST = 64  # characters of a date or a number
-_BARE_MOST = 16 * 1024  # characters of text outside of a ``loc``
+_FIELD_MOST = 64  # maximum characters of a date or a number
+_BARE_MOST = 16 * 1024  # maximum characters of text outside of a ``loc``
 _DAY = 86_400.0
 _DATE_LENGTH = 10  # length of a date without a time
 _GROUP_MOST = 1_000  # URLs of a text sitemap in one group
@@ -80,7 +80,7 @@ _LOOSE = re.compile(
     rb"<(?:[\w.-]++:)?(?:(?:html|head|body)|(urlset|sitemapindex|url|sitemap|loc|rss|rdf|feed))(?=[\s/>])", re.I
 )
 _TEXT = re.compile(rb"\A(?:\xef\xbb\xbf)?\s*+https?://\S++[ \t]*+(?:[\r\n]|\Z)", re.I)
-_LINE_END = re.compile(rb"[\r\n]+")  # with the empty lines after it: a body of line ends alone costs almost nothing
+_LINE_END = re.compile(rb"[\r\n]+")  # with the empty lines after it, so that bodies of line ends cost almost nothing
 # The start of nearly every HTML page.
 _PAGE = re.compile(
     rb"(?:\xef\xbb\xbf)?\s*+(?:<\?xml\s[^>]*+>\s*+)?<!doctype\s++html(?:[^\[>\"']"
@@ -92,8 +92,9 @@ _PAGE = re.compile(
 
 class Listed(Struct, frozen=True):
     """A URL in a sitemap, as written, and its priority from 0 to 1 among the site's URLs; None if it has none.
-    ``begin`` and ``end`` enclose the time of its last change (seconds since 1970; 0: not stated): a date may stand for
-    a whole day. ``frequency``: the site's estimate of how often it changes, from 1 (hourly) to 3 (rarely); 0: none."""
+    ``begin`` and ``end`` enclose the time of its last change (seconds since 1970; 0: not stated), because a date may
+    stand for a whole day. ``frequency``: the site's estimate of how often it changes, from 1 (hourly) to 3 (rarely); 0:
+    none."""
 
     href: str
     priority: float | None
@@ -161,9 +162,9 @@ def _raw_head(body: bytes) -> bytes:
 
 
 class _Form(Struct, frozen=True, dict=True):
-    """Where an XML document names URLs: in elements ``items``, by the text of their ``url`` or, where that is None, by
-    the ``href`` of their link to the page itself; and which elements date the last change, in order of preference.
-    ``bare``: elements whose own text counts if it is an absolute URL."""
+    """Where a kind of XML document names URLs. Each element in ``items`` names one: in the text of its ``url`` child
+    or, if ``url`` is None, in the ``href`` of its link to the page itself. ``dates`` are the elements that date the
+    last change, in order of preference. ``bare``: elements whose own text counts if it is an absolute URL."""
 
     items: tuple[str, ...]
     url: str | None
@@ -229,7 +230,7 @@ class Sitemap:
         return self._lines() if form_of(self._body) is SitemapForm.TEXT else self._elements()
 
     def _lines(self) -> Iterator[list[Listed]]:
-        # At most four bytes a character, and one more is enough to reject a URL as too long.
+        # A character has at most four bytes, and one excess character is enough to reject a URL as too long.
         longest = 4 * (self._settings.max_url_length + 1)
         rest, odd = b"\n", 0
         try:
@@ -350,8 +351,8 @@ class _Items:
         self._list = listed
         self._longest = longest  # maximum characters of a URL
         self._form: _Form | None = None  # known with the first element of a form
-        self._open: list[str] = []  # nested elements; in tolerant mode, those since the last item started
-        self._item = 0  # number of open elements up to an item; 0 outside
+        self._open: list[str] = []  # the open elements; in tolerant mode, those since the last item started
+        self._item = 0  # number of open elements up to the current item; 0 outside an item
         self._field: str | None = None  # text of the element being read, the last of ``_of`` open ones
         self._name, self._of = "", 0
         self._loc: str | None = None
@@ -420,7 +421,7 @@ class _Items:
     def text(self, text: str) -> None:
         self.silent = 0
         if self._field is not None and self._form is not None:
-            # One excess character is enough to reject it as too long.
+            # One excess character is enough to reject the URL as too long.
             longest = _BARE_MOST if self._name in self._form.bare else self._longest
             if len(self._field) <= longest:
                 self._field += text[: longest + 1]
@@ -453,7 +454,7 @@ class _Items:
             self._texts[self._name] = field[:_FIELD_MOST]
             return
         for url in urls:
-            if self._form is _LISTING:  # a feed uses the last link
+            if self._form is _LISTING:  # in a feed, the last link of an item counts
                 self.flush()
             self._loc = url
 

@@ -1,4 +1,4 @@
-"""The text of a page that a reader may see, for a comparison of two visits.
+"""The text of a page that a reader may see, for comparing two visits to the page.
 
 It is the content outside tags, without comments, scripts, style sheets and templates; a tag separates words, and white
 space is folded. So invisible differences between visits (a nonce, the address of an advertisement, a new build of the
@@ -18,9 +18,9 @@ from hashlib import blake2b
 from crawler.web.links.encoding import as_utf8, sniff_encoding
 
 DIGEST_SIZE = 16
-_PIECE = 256 * 1024  # bytes read at a time: a few milliseconds
+_PIECE = 256 * 1024  # bytes read at a time, which takes a few milliseconds
 HIDDEN_MOST = 10_000  # scripts, comments and other hidden parts of one page that are removed
-_DEAR = 1_024  # bytes of text that take as long to process as the rest of a step
+_DEAR = 1_024  # the fixed cost of a piece, as the bytes of text that take as long
 _KINDS = {b"!--": rb"-->"} | {name: rb"</(?i:%b)[^>]*+(?:>|\Z)" % name for name in (b"script", b"style", b"template")}
 _ends = {name: re.compile(end) for name, end in _KINDS.items()}
 _tag = re.compile(rb"""<[/!?a-zA-Z](?:[^>"']++|"[^"]*+(?:"|\Z)|'[^']*+(?:'|\Z))*+(?:>|\Z)""")
@@ -63,7 +63,7 @@ def _visible(html: bytes | bytearray) -> Iterator[bytes | bytearray]:
         kind = bytes(begin[1]).lower()
         close = _ends[kind].search(html, begin.end())
         if close is None:
-            kinds -= {kind}  # if one has no end, do not search for the ends of others
+            kinds -= {kind}  # if a hidden part has no end, do not look for others of its kind
         at = begin.end() if close is None else close.end()
 
 

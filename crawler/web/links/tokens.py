@@ -1,8 +1,8 @@
 """Finds the links of a page from its tokens alone, using ``crawler._native``. The result is the same as from a tree.
 
 This is the usual way. It takes a tenth of the time of a tree, and linear time for any page, so no page is too
-expensive. In the rare cases that need a tree, it returns the reason. Without the native module, every page needs a
-tree.
+expensive. In the rare cases that need a tree, ``token_links`` returns the reason. Without the native module, every page
+needs a tree.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ class Undecided(StrEnum):
     """Why a tree is needed."""
 
     ABSENT = "absent"  # the module is not built, or switched off
-    LARGE = "large"  # its tokens are read elsewhere
+    LARGE = "large"  # the page is so large that its tokens are read in another process
     TEXT = "text"  # the text of a link is wanted, and its element contains more than text
     FRAMES = "frames"
-    TABLE = "table"  # an element was moved in front of it
+    TABLE = "table"  # an element was moved in front of the table
     FOREIGN = "foreign"  # HTML inside SVG or MathML
     TEMPLATE = "template"
     DEPTH = "depth"  # too many nested tables or drawings
@@ -64,8 +64,8 @@ def token_links(body: bytes, charset: str | None, settings: LinkSettings) -> Pag
 
 
 def _scan(html: bytes | bytearray, settings: LinkSettings, *, keeps_own: bool) -> Found | Undecided:
-    """Return the result of a page's tokens. Without ``keeps_own``, links to the page itself are omitted, which is
-    correct only if the page has no base; most pages have many such links."""
+    """Return what the page's tokens contain, or why a tree is needed. Without ``keeps_own``, links to the page itself
+    are omitted, which is correct only if the page has no base; most pages have many such links."""
     assert _scan_page is not None
     found = Found(settings, described=Described() if isinstance(settings, DescribedLinks) else None)
     said = found.described
@@ -120,7 +120,7 @@ def _completed(found: Found, told: _Told, resources: Described) -> Found | Undec
 
 
 def _obey(found: Found, pragmas: list[tuple[str, str]], own: int) -> Undecided | None:
-    """Apply the ``http-equiv`` of a page: the targets of its redirects come before its links."""
+    """Apply the ``http-equiv`` values of a page, so that the targets of its redirects come before its links."""
     links, found.hrefs = found.hrefs, {}
     said = found.described
     found.described = None if said is None else Described()

@@ -52,7 +52,7 @@ class PageParser:
     async def parse_isolated(
         self, host: str, body: bytes, charset: str | None, settings: LinkSettings, kind: Kind = Kind.TREE
     ) -> PageLinks | Failed:
-        """Return the links of a host's page, parsed in a process."""
+        """Return the links of a page of this host, which a process parses."""
         found = await self._ask(decode_links, kind, host, body, charset, settings)
         if isinstance(found, PageLinks) or found.why is Why.RAISED:
             return found
@@ -65,18 +65,18 @@ class PageParser:
         if isinstance(found, Failed) and found.why is Why.NOT_STARTED:
             if not self._warned:
                 self._warned = True
-                log.warning("large pages are %s", cut)
+                log.warning("each large page is %s", cut)
             found = scan_links(body, charset, settings)
         return found if isinstance(found, Failed) or found.cut is not None else replace(found, cut=cut)
 
     async def read_sitemap_isolated(
         self, host: str, body: bytes, charset: str | None, settings: LinkSettings
     ) -> SitemapRead | Failed:
-        """Return the contents of a host's body if it is a sitemap, read in a process."""
+        """Return what a process read in a body from this host: the contents of a sitemap, if it is one."""
         return await self._ask(decode_sitemap, Kind.SITEMAP, host, body, charset, settings)
 
     def close(self) -> None:
-        """End the processes, and cancel the waits of pages. The next page starts new processes."""
+        """End the processes, and cancel the requests of waiting pages. The next page starts new processes."""
         self._small.close()
         self._large.close()
 

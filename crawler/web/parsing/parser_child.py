@@ -22,8 +22,8 @@ from crawler.web.parsing.wire import (
     encode_sitemap,
 )
 
-TAGS_SHARE = 0.6  # fraction of a page's CPU time, after which no further tags are read
-LISTED_A_PART = 250  # URLs of a sitemap in one answer
+TAGS_SHARE = 0.6  # fraction of a page's CPU time limit after which no further tags are read
+LISTED_A_PART = 250  # URLs of a sitemap in one part of the result
 
 
 def program() -> Read:
@@ -37,7 +37,7 @@ def _read(stated: bytes, body: bytes, send: Callable[[bytes], None]) -> bytes:
         if kind is Kind.SITEMAP:
             return _read_sitemap(body, charset, settings, send)
         if kind is Kind.MARKDOWN:
-            markdown_parsers()  # imports must not use up the time of the page
+            markdown_parsers()  # imported now, so that the import does not use up the page's time
         until = time.process_time() + TAGS_SHARE * seconds
         return encode_links(_read_links(kind, body, charset, settings, until))
     except SelectolaxError as error:  # Lexbor fails only if memory is exhausted
@@ -46,7 +46,7 @@ def _read(stated: bytes, body: bytes, send: Callable[[bytes], None]) -> bytes:
 
 def _read_links(kind: Kind, body: bytes, charset: str | None, settings: LinkSettings, until: float) -> PageLinks:
     if kind is Kind.TREE:
-        # For a smaller page, the tokens have already been found insufficient.
+        # The tokens of a smaller page have already been read, and were not sufficient.
         told = token_links(body, charset, settings) if len(body) > TOKENS_BYTES else Undecided.TABLE
         return extract_links(body, charset, settings) if isinstance(told, Undecided) else told
     read = markdown_links if kind is Kind.MARKDOWN else scan_links

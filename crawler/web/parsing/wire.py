@@ -20,7 +20,7 @@ from crawler.web.links.described import Described, without_fragments
 from crawler.web.links.extract import PageLinks
 from crawler.web.links.sitemap import FREQUENCY_MOST, Listed, SitemapForm
 
-_CHARSET_MOST = 1_000  # bytes; the longest label has 40
+_CHARSET_MOST = 1_000  # maximum bytes of a label; the longest that is known has 40
 
 
 class ParseLimits(Struct, frozen=True):
@@ -28,7 +28,7 @@ class ParseLimits(Struct, frozen=True):
 
     memory: int = 128 * 2**20
     seconds: float = 0.05  # CPU seconds for any page, and ...
-    seconds_per_megabyte: float = 0.2  # ... for its size: ten times the usual cost
+    seconds_per_megabyte: float = 0.2  # ... CPU seconds for its size: ten times the usual cost
     markdown: float = 30.0  # factor for Markdown, which is parsed in Python ...
     markdown_seconds: float = 10.0  # ... up to this limit
 
@@ -70,7 +70,7 @@ def encode_asked(kind: Kind, seconds: float, charset: str | None, settings: Link
 
 
 def decode_asked(stated: bytes) -> tuple[Kind, float, str | None, LinkSettings]:
-    """Decode a request of ``encode_asked``."""
+    """Decode a request that ``encode_asked`` encoded."""
     asked = _ASKED.decode(stated)
     settings = DescribedLinks(**msgspec.structs.asdict(asked.settings)) if asked.described else asked.settings
     charset = None if asked.charset is None else asked.charset.decode("utf-8", "replace")
@@ -102,7 +102,7 @@ def decode_links(parts: list[bytes]) -> PageLinks:
 
 class SitemapRead(Struct, frozen=True):
     """A body that was read as a sitemap: its form, and its URLs in parts. ``limit`` names the setting that stopped
-    reading, if one did. ``parts`` are undecoded, because ``decode_listed`` of one takes milliseconds."""
+    reading, if one did. ``parts`` are undecoded, because decoding one part (``decode_listed``) takes milliseconds."""
 
     form: SitemapForm
     is_index: bool = False

@@ -128,7 +128,7 @@ def test_a_damaged_list_begins_nothing(tmp_path: Path) -> None:
         (whole[:-9], "is damaged: its gzip data is cut off"),
         (whole[:60] + b"\0" * 20 + whole[80:], "is damaged: its gzip data"),
         (gzip.compress(whole), "is compressed twice"),
-        (gzip.compress(b"\x7fELF\0\1"), "not of text"),
+        (gzip.compress(b"\x7fELF\0\1"), "not text"),
         (gzip.compress(b""), "holds no URL"),
         (gzip.compress(b"nonsense\n"), "holds no http or https URL"),
     ):

@@ -11,7 +11,7 @@ Hosts are checked only when they reach the front. If a host's domain had a turn 
 *parked* with others of its domain, and a mark of the domain joins the line in their place. A turn therefore costs O(log
 hosts), and a domain with one waiting host needs no storage.
 
-The last turns of ``DOMAINS_MOST`` domains are in memory. A forgotten domain had fewer than one in that many turns, and
+The last turns of ``DOMAINS_MOST`` domains are in memory. A forgotten domain had less than one of that many turns, and
 needs no limit.
 """
 
@@ -37,7 +37,7 @@ Stale = Callable[[bytes], bool]  # returns True if a ticket is obsolete; called 
 
 
 class TicketHeap:
-    """A priority queue of tickets, by their bytes."""
+    """A priority queue of tickets, ordered by their bytes."""
 
     __slots__ = ("_heap",)
 
@@ -63,7 +63,7 @@ class DomainTurns:
     """The time of the last turn of each domain."""
 
     def __init__(self, most: int = DOMAINS_MOST) -> None:
-        """Keep the last turns of at most ``most`` domains, and of at least half as many."""
+        """Keep the last turns of at most ``most`` domains; those of the latest ``most`` / 2 are never dropped."""
         self._half = most // 2
         self._late: dict[bytes, bytes] = {}  # the latest turns by domain
         self._earlier: dict[bytes, bytes] = {}  # the turns before the latest ones

@@ -10,7 +10,7 @@ from crawler.frontier.slot_share import ALL, QUICK, Kinds
 
 
 class Bar(StrEnum):
-    """The limit that a due host waits for. If several apply, the first in this list counts."""
+    """The limit that a due host waits for. If several limits apply, the first in this list counts."""
 
     CRAWL = "crawl"  # the crawl hands out no URLs
     RATE = "rate"  # requests wait for the rate limit of all hosts together

@@ -1,4 +1,4 @@
-"""The dates of changes that sites publish, and how far each site is trusted.
+"""The dates at which sites say that their pages changed, and how far each site is trusted.
 
 Sitemaps and feeds date the last change of the pages that they list. A date after our last visit is a *signal*: our copy
 of the page is probably outdated. Some sites date everything with today, or nothing correctly (arXiv 2502.02430, "A
@@ -11,11 +11,11 @@ or in silence, and with a change or without. Six sums are kept for each host:
     expected  foreseen    changes expected there by the estimated change rates, without the site's signals
 
 The *excess* is the probability that a signal means a change of a page that our estimate considers unchanged: changes
-found with a signal, beyond those found anyway. The latter are the changes that the estimates expect, corrected by the
-changes found in silence. A host without silences, which dates everything with today, has no excess, and neither does
-one whose dates are random. Uncertainty counts against the site, so a host is trusted only after its dates have proved
-right. *Silence* is evidence too: where most changes have signals, a page without one changes less often than its rate
-suggests.
+found with a signal, beyond those that would be found anyway. The latter are the changes that the estimates expect,
+corrected by the changes found in silence. A host without silences, which dates everything with today, has no excess,
+and neither does one whose dates are random. Uncertainty counts against the site, so a host is trusted only after its
+dates have proved right. *Silence* is evidence too: where most changes have signals, a page without one changes less
+often than its rate suggests.
 
 ``changefreq`` is only a guess by the site: it shifts the prior of a page that was never seen to change.
 
@@ -48,7 +48,7 @@ class Stated(NamedTuple):
     """The change date and frequency of a page in a sitemap or feed.
 
     It last changed between ``begin`` and ``end`` (seconds since 1970; 0 and 0 if there is no date). ``frequency`` is
-    how often it changes: 1 (hourly) to 3 (rarely), or 0.
+    how often it changes: 1 (hourly) to 3 (rarely), or 0 if unknown.
     """
 
     begin: float

@@ -2,8 +2,8 @@
 
 For each host and each shape, counters record how often pages show signs of needing scripts, and how many of the
 rendered pages, with and without signs, gained links or text. The chance that the next page gains something is derived
-from these counters. The host's counters weigh as much as one page of each shape, and the global prior as much as a few
-pages of each host. A page is rendered if its chance is at least ``PAYS``, or ``PAYS_PLAIN`` for a page without signs::
+from these counters. The host's counters weigh as much as one page of a shape, and the global prior as much as a few
+pages of a host. A page is rendered if its chance is at least ``PAYS``, or ``PAYS_PLAIN`` for a page without signs::
 
     signs       most pages with signs gain something: they are rendered until about six of a shape gained nothing
     shape       a page without signs is rendered if audits of its shape found gains, or if many pages of the host have
@@ -44,7 +44,7 @@ _WITH_SIGNS, _WITHOUT = 0.9, 0.01  # prior share of pages that gain something
 
 
 class Why(StrEnum):
-    """Why a page is rendered."""
+    """The reason why a page is rendered."""
 
     SIGNS = "signs"  # it shows signs of needing scripts
     ALWAYS = "always"  # required by the settings
@@ -135,7 +135,7 @@ class Paying:
         return Paid(self, keys, bool(signs), why, level)
 
     def note(self, paid: Paid, batch: Batch) -> None:
-        """Update the counters with the outcome of a page. Called by ``Paid.put``."""
+        """Update the counters with the outcome of a page. ``Paid.put`` calls this."""
         if paid.counts:
             count(self._counts, paid.level, rendered=paid.why is not None, gained=bool(paid.gained))
         for key in paid.keys:

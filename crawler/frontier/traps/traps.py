@@ -2,7 +2,7 @@
 
 They are detected by counting and refused by rule, and cost bounded memory and records.
 
-For every host, and for the domains of hosts, these are counted:
+For every host, and for every domain of hosts, the following are counted:
 
     distinct URLs of one pattern             more than ``traps.max_variants`` are refused
     patterns of one path with a query        more than ``traps.max_query_shapes`` are refused
@@ -50,7 +50,7 @@ from crawler.url.urls.host_key import host_key
 CLOSED = b"x"  # key: this byte and the same digest; value: the limit and the host; for ids also a space and the form
 KEY_BYTES = 17
 _LIMITS = ("max_variants", "max_query_shapes", "max_segments", "max_repeats", "max_id_copies")
-# A large number of query shapes comes from filters that combine, or from invented names.
+# A path gets many query shapes from filters that can be combined, or from invented names.
 MOST = {
     "max_query_shapes": 1_000,
     "max_segments": MAX_SEGMENTS,
@@ -288,7 +288,7 @@ def decode_closed(value: bytes) -> tuple[str, str]:
 
 
 def check_row(key: bytes, value: bytes) -> int:
-    """Return the count that a stored row of this family contains, or 0 if it has none; raises TrapRecordError."""
+    """Return the count in a stored row of this family, or 0 if the row has none; raises TrapRecordError."""
     if len(key) != KEY_BYTES or key[:1] not in (COUNT, CLOSED):
         raise TrapRecordError("not a key of a trap")
     if key[:1] == COUNT:

@@ -198,7 +198,7 @@ class Frontier:
         return self.change_class(rows, batch)
 
     def _put(self, rows: Iterable[tuple[bytes, Entry, bool]], batch: Batch) -> int:
-        """Queue entries: put each new one (True) in its slot, and move the others from their slots to their new classes.
+        """Queue entries: put new ones (True) in their slots, and move others from their slots to their current classes.
 
         Entries in flight are skipped. Returns the number of entries put or moved.
         """

@@ -102,8 +102,8 @@ def in_flight_may_use_up_domain(host: Host, budget: BudgetSettings) -> bool:
 class DomainTallies:
     """Counts of responses for each registrable domain that the job knows, for domain budgets.
 
-    The counts are stored with the hosts, and are summed when a run starts, because the run reads each host anyway. The sums
-    take about 250 bytes for each domain; they exist only if a domain budget is set.
+    The counts are stored with the hosts, and are summed when a run starts, because the run reads each host anyway. The
+    sums take about 250 bytes per domain; they exist only if a domain budget is set.
     """
 
     def __init__(self) -> None:

@@ -36,7 +36,7 @@ _WITH_BITS: dict[str, type[ClassicSlice]] = {ClassicSlice.layout: ClassicSlice, 
 
 
 class FixedFilter(Filter):
-    """One slice, which accepts more keys than its capacity."""
+    """A filter of one slice, which accepts more keys than its capacity."""
 
     capacity: int
 

@@ -41,7 +41,7 @@ _MAX_HEADER = 2**20
 
 
 class FormatError(ValueError):
-    """The bytes are not a segment, or have another version. The message names the problem and its offset."""
+    """The bytes are not a segment, or are one of an unknown version. The message names the problem and its offset."""
 
 
 class SegmentSum(Struct, frozen=True):
@@ -52,7 +52,7 @@ class SegmentSum(Struct, frozen=True):
 
 
 class Output(Protocol):
-    """The target of a written segment."""
+    """An object to which a segment can be written."""
 
     def write(self, data: bytes, /) -> object: ...
 

@@ -319,11 +319,11 @@ def decode_host(name: str, value: bytes) -> Host:
     numbers = (*times, politeness.robots_until, crawl_delay, politeness.latency or 0.0, tally.seconds, tally.opic_score)
     # NaN would break the order of the heap.
     if crawl_delay < 0 or not all(map(math.isfinite, numbers)):
-        raise HostRecordError(f"host {name}: times {numbers}")
+        raise HostRecordError(f"host {name}: its record contains invalid times: {numbers}")
     if not FRESH_START <= cursor <= FRESH_END.ljust(FRESH_SLOT_SIZE, b"\0"):
-        raise HostRecordError(f"host {name}: cursor {cursor.hex()}")
+        raise HostRecordError(f"host {name}: its record contains an invalid cursor: {cursor.hex()}")
     if retry_size > size:
-        raise HostRecordError(f"host {name}: {retry_size} of {size} entries wait for a retry")
+        raise HostRecordError(f"host {name}: its record counts {size} entries, of which {retry_size} wait for a retry")
     queue = BackQueue(size, retry_size, cursor, retry_size, size == retry_size)
     if has_revisits:
         queue.revisits = RevisitLane(tally.fetched + tally.failed, max(cursor, REVISIT_START))

@@ -85,7 +85,7 @@ def retired_words(host: Host) -> str:
     if last is FailureClass.THROTTLED:
         return f"its host answered 429 or 503 {backoff} times in a row"
     word = "no answer" if last is None else last.word
-    return f"its host gave no answer {times} times in a row, {snoozes} snoozes among them; the last: {word}"
+    return f"its host did not respond {times} times in a row and was snoozed {snoozes} times; last failure: {word}"
 
 
 def pages_left(host: Host, budget: BudgetSettings) -> int | None:

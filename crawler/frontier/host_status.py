@@ -223,7 +223,7 @@ def _why(host: Host, state: HostState, now: float, budget: BudgetSettings, servi
         case HostState.SNOOZED:
             times, last = host.failures.in_a_row, host.failures.last
             word = "no answer" if last is None else last.word
-            return rule, f"{times} requests in a row without a response; the last: {word}"
+            return rule, f"{times} requests in a row without a response; last failure: {word}"
     if host.politeness.next_time <= now:
         return "retry", RETRIES
     return rule, host.politeness.hold_reason.words

@@ -49,7 +49,7 @@ def once_more(entry: Entry, visits: int) -> Page:
 def split_due_key(key: bytes) -> tuple[float, str]:
     """Split a key of ``due`` into (time in seconds since 1970, href); raises PageError."""
     if len(key) <= _TIME or not key[_TIME:].isascii():
-        raise PageError(f"not a time and a page: {key!r}")
+        raise PageError(f"not the due time and URL of a page: {key!r}")
     return int.from_bytes(key[:_TIME], "big") / 1000, key[_TIME:].decode("ascii")
 
 
@@ -165,7 +165,7 @@ class Revisits:
         stored = self._store.get_many(Family.PAGES, [href.encode("ascii") for href in hrefs])
         for (key, _), href, value in zip(rows, hrefs, stored, strict=True):
             if value is None:
-                raise PageError(f"{href} is due but has no page record")
+                raise PageError(f"{href} is due for a revisit, but the store has no record of the page")
             page = unpack_page(value)
             batch.delete(Family.DUE, key)
             name = self._queue_of(href)

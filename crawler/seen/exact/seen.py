@@ -71,7 +71,7 @@ class ExactSeenSet:
         self._front = front
         stored = store.get(Family.META, ROW_COUNT)
         if stored is not None and len(stored) != ROW_COUNT_FORM.size:
-            raise FilterError(f"the stored row count of the exact seen-set has {len(stored)} bytes")
+            raise FilterError(f"the stored row count of the exact seen-set is damaged: it has {len(stored)} bytes")
         self._count: int = 0 if stored is None else ROW_COUNT_FORM.unpack(stored)[0]
         self._batch: Batch | None = None
         self._changed: dict[bytes, bool] = {}  # row -> True if it exists once the batch is written

@@ -217,7 +217,7 @@ class Chain(ABC):
         room = self._room()
         if room is not None and keys > room:
             raise FullError(
-                f"the {self.kind} filter is full: it holds {len(self)} keys with room for {room} more, not {keys}"
+                f"the {self.kind} filter is full: it holds {len(self)} keys and has room for {room} more, not {keys}"
             )
 
     def _full(self, entry: SliceEntry) -> bool:
@@ -444,12 +444,12 @@ def _check_figures(state: Mapping[str, Any]) -> None:
     whole = all(isinstance(number, int) for number in (compactions, merged))
     if not whole or compactions < 0 or not 0 <= merged < max(1, len(state.get("slices", ()))):
         raise FilterError(
-            f"invalid state of a seen-set: compacted {compactions} times, with {merged} slices of other sets"
+            f"the state of the seen-set is invalid: {compactions} compactions, {merged} slices from other sets"
         )
     skipped, bound = state.get("skipped_before", 0.0), state.get("guests_bound", 0.0)
     if not 0 <= skipped < inf or not 0 <= bound <= 1:
         raise FilterError(
-            f"invalid state of a seen-set: {skipped} skipped URLs, a bound of {bound} for slices of other sets"
+            f"the state of the seen-set is invalid: {skipped} skipped URLs, fpp {bound} for slices from other sets"
         )
 
 

@@ -136,11 +136,11 @@ class GuavaBloomFilter:
         head = _exactly(inp, _HEAD.size, "the head")
         strategy, hashes, length = _HEAD.unpack(head)
         if strategy not in _STRATEGIES:
-            raise FormatError(f"not a Guava filter: strategy {strategy} at offset 0")
+            raise FormatError(f"not a Guava filter: the strategy at offset 0 is {strategy}, which is unknown")
         if hashes == 0:
-            raise FormatError("not a Guava filter: no hashes at offset 1")
+            raise FormatError("not a Guava filter: the number of hashes at offset 1 is 0")
         if length < 1:
-            raise FormatError(f"not a Guava filter: {length} words at offset 2")
+            raise FormatError(f"not a Guava filter: the number of words at offset 2 is {length}")
         if length * 8 > limit:
             raise FormatError(f"the length at offset 2 is {length * 8} bytes; at most {limit} are possible")
         words = zeroed_words(length)

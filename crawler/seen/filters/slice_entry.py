@@ -179,7 +179,9 @@ class SliceEntry(Struct, eq=False):
                 raise FilterError(f"segment {name}: invalid {what}: {number!r}")
         count, admitted, capacity = counts["count"], counts["admitted"], counts["capacity"]
         if not count <= admitted or counts["built"] > admitted or capacity < 1:
-            raise FilterError(f"segment {name}: inconsistent: {count} keys, {admitted} admitted, capacity {capacity}")
+            raise FilterError(
+                f"segment {name}: inconsistent counts: {count} keys, {admitted} admitted, capacity {capacity}"
+            )
         fpp = state["fpp"]
         if not isinstance(fpp, float) or not 0 < fpp <= 1:
             raise FilterError(f"segment {name}: invalid fpp: {fpp!r}")

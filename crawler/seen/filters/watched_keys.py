@@ -139,10 +139,12 @@ class WatchedKeys:
     def load(cls, buffer: memoryview) -> WatchedKeys:
         """Load the output of ``dump``. Raises ``FilterError`` for invalid bytes."""
         if buffer.nbytes % 8 or buffer.nbytes < 24:
-            raise FilterError(f"the watched keys of the stored seen-set have {buffer.nbytes} bytes")
+            raise FilterError(f"the watched keys of the stored seen-set are damaged: they have {buffer.nbytes} bytes")
         limit, level, count, *words = np.frombuffer(buffer, "<u8").tolist()
         if level >= len(_LEVEL_MASKS) or 2 * count > len(words) or count > limit:
-            raise FilterError(f"the watched keys of the stored seen-set claim {count} of {limit} at level {level}")
+            raise FilterError(
+                f"the watched keys of the stored seen-set are damaged: {count} of at most {limit} keys, level {level}"
+            )
         loaded = cls(limit)
         loaded._set_level(level)
         loaded.known.update(zip(words[:count], words[count : 2 * count], strict=True))

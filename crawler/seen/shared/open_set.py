@@ -135,7 +135,7 @@ def _completed(
     found = _opened(head, address, producer, servers)
     if head.stage == FILLING and not filling:
         raise SharedSetRefusedError(
-            f"{address} is being filled by `crawler filter push`: wait until it is done, or run it again"
+            f"{address} is being filled by `crawler filter push`: wait for it to end; if it was interrupted, repeat it"
         )
     if head.stage == BEGUN:
         # The process that was creating the set may have died, so continue; existing parts are left unchanged.

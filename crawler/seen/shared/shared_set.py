@@ -112,7 +112,7 @@ class SharedSet:
                     self.slices[shard] = answer.slices
                 else:
                     answers[shard] = answer
-        raise SharedSetError("the shards of the set grow without end")
+        raise SharedSetError("gave up, because the shards of the set get new slices without end")
 
     def _run(self, digests: bytes, looking: bool) -> list[int]:
         left = {part.shard: (part.positions, part.records) for part in divide(digests, self.parameters.shards)}
@@ -146,7 +146,7 @@ class SharedSet:
                     if taken < len(request.records) // RECORD:
                         full[shard] = self.slices[shard]
             self._open(full)
-        raise SharedSetError("the shards of the set grow without end")
+        raise SharedSetError("gave up, because the shards of the set get new slices without end")
 
     def _note(self, shard: int, before: int) -> None:
         if before not in (RESENT, self._numbers[shard]):

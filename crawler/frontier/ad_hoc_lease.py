@@ -71,7 +71,7 @@ class AdHocLeases:
         if host.politeness.paused or not self._gate.is_free(host):
             return None
         host.side_request = True
-        self._workbench.save(host, batch)  # removes it from the heap
+        self._workbench.save(host, batch)  # removes the host from the heap
         return self._workbench.begin(Lease(host, b"", None, now, state=OUTSIDE))
 
     @contextmanager

@@ -23,7 +23,7 @@ from heapq import heappop, heappush
 
 from crawler.url.urls.domain import domain_of_key
 
-DOMAINS_MOST = 16_384  # domains whose last turn is kept in memory, about 200 bytes each
+DOMAINS_MOST = 16_384  # number of domains whose last turn is kept in memory, about 200 bytes each
 PARKED_MOST = 1_024  # hosts parked per call (a few milliseconds); the next host is returned regardless of its domain
 
 _TIME = struct.Struct(">d")
@@ -71,7 +71,7 @@ class DomainTurns:
         self.next = b""  # domain of the host that was last taken off a line
 
     def take(self, now: float) -> None:
-        """Record that the host last taken off a line has its turn at ``now``."""
+        """Record that the host that was last taken off a line has its turn at ``now``."""
         self._latest = now if now > self._latest else self._latest + _STEP
         self._late[self.next] = _TIME.pack(self._latest)
         if len(self._late) > self._half:
@@ -130,7 +130,8 @@ class DomainLine:
         return None
 
     def _settle(self, domain: bytes, stale: Stale | None) -> list[bytes]:
-        """Remove stale tickets from the top of the domain's heap, and an empty heap; returns the heap."""
+        """Remove stale tickets from the top of the domain's heap, and the heap itself once it is empty; returns the
+        heap."""
         parked = self._parked[domain]
         if stale is not None:
             while parked and stale(parked[0]):

@@ -70,9 +70,9 @@ class Entry(NamedTuple):
     score: float = 0.0
     revisit: bool = False  # True if the URL was finished before
     sitemap: bool = False  # listed as a sitemap by robots.txt or by a sitemap index
-    crashes: _UpTo3 = 0  # times that the crawler died while reading the page, at most CRASHES_MOST
+    crashes: _UpTo3 = 0  # how often the crawler died while reading the page, at most CRASHES_MOST
     probe: bool = False  # True if the crawler made up the URL: its path cannot exist
-    reach: _UpTo3 = 0  # hops off the site that led here; LEAF: fetched, but its links are not followed
+    reach: _UpTo3 = 0  # number of hops off the site that led here; LEAF: fetched, but its links are not followed
     changefreq: _UpTo3 = 0  # change frequency in the sitemap: 1 (hourly) to 3 (rarely); 0 if none is given
     last: Annotated[int, Meta(ge=0, le=7)] = 0  # how the previous visit ended, if there was one: ``url_kind``, 0 to 7
     chain: bytes = b""  # the redirects that led here, in a crawl that keeps cookies: see ``cookie_chain``
@@ -80,7 +80,7 @@ class Entry(NamedTuple):
 
     @property
     def is_leaf(self) -> bool:
-        """True if its links are not followed."""
+        """True if the links of its page are not followed."""
         return self.reach == LEAF
 
 

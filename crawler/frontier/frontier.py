@@ -402,7 +402,8 @@ class Frontier:
         self._workbench.cancel(lease)
 
     def lend(self, lease: Lease, lent: bool) -> None:
-        """Free the slot of a visit that only waits (True), or take it back (False). Its host stays leased."""
+        """With True, free the slot of a visit that only waits; with False, take the slot back. The host stays
+        leased."""
         self._gate.lend(lease, lent)
 
     def uncount(self, ended: Iterable[tuple[Entry, bool]], batch: Batch) -> None:

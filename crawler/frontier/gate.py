@@ -205,7 +205,7 @@ class Gate:
         """
         self.now = now
         if self.own.has_hours and (opens := self.own.opens(self.politeness(host), now)) > now:
-            self.withdraw(host)  # give way to hosts of its key that have other hours
+            self.withdraw(host)  # so that hosts of its key with other hours can go first
             hold(host.politeness, opens, HoldReason.HOURS)
             return opens
         group = self._keys.entering(host, now)
@@ -293,7 +293,7 @@ class Gate:
             self._lines.call(group.slots.leave())
 
     def lend(self, lease: Lease, lent: bool) -> None:
-        """Free the slot of a visit that only waits (True), or take it back (False)."""
+        """With True, free the slot of a visit that only waits; with False, take the slot back."""
         lease.lent = lent
         if lease.state == INSIDE:
             self.share.held[lease.kind] += -1 if lent else 1

@@ -53,7 +53,7 @@ class OwnTimes:
         self.has_hours = bool(settings.hours) or (sites is not None and sites.timed)
         self._sites = sites
         self._rates: dict[int, SiteRate] = {}  # by the number of the settings table
-        self._openings: set[float] = set()  # times until which hosts are held by their hours
+        self._openings: set[float] = set()  # times until which hosts are held, because they are outside their hours
 
     def opens(self, politeness: PolitenessSettings, now: float) -> float:
         """Return the earliest time for a request to a host with these settings: ``now`` within its hours. The host is

@@ -15,7 +15,7 @@ from crawler.frontier.host_status import RETRIES, next_time_of
 from crawler.frontier.politeness import HoldReason, gap
 from crawler.url.urls.domain import registrable_domain
 
-GROUPS_MOST = 100_000  # groups that are summed; beyond that, hosts of new groups are counted individually
+GROUPS_MOST = 100_000  # number of groups that are summed; beyond it, hosts of new groups are counted individually
 
 
 class HostTime(Struct, frozen=True):

@@ -66,7 +66,7 @@ _UNANSWERED = frozenset(
 class HostResult(IntEnum):
     """The result of a host's finished URLs, the best last. The numbers are stored and never reused."""
 
-    NOTHING = 0  # none finished
+    NOTHING = 0  # no URL has finished
     EXCLUDED = 1  # excluded by a rule, a limit or the user
     ROBOTS = 2  # disallowed by robots.txt
     FAILED = 3  # no response, or none to the request for robots.txt
@@ -74,7 +74,7 @@ class HostResult(IntEnum):
     THROTTLED = 5
     CLIENT_ERROR = 6
     BLOCKED = 7  # a challenge, a denial or a login form
-    PAGE = 8  # or a redirect
+    PAGE = 8  # at least one page was fetched, or a redirect
 
 
 class RequestOutcome(NamedTuple):

@@ -24,11 +24,11 @@ from crawler.frontier.page import Answer, Page, PageError, first_interval, milli
 from crawler.frontier.sitemap_dates import Statements, Trust, hear
 from crawler.frontier.visit_times import VisitTimes
 
-GONE_AFTER = 3  # consecutive 404 or 410 responses after which a page is not visited again
+GONE_AFTER = 3  # number of 404 or 410 responses in a row after which a page is not visited again
 ONCE = 0.0  # the interval of a page that is visited only once more
 QUEUED_MAX = 4_096  # maximum number of revisits in all host queues together
 HOST_MAX = 16  # maximum number of revisits in the queue of one host
-_LEAST_PACE = 0.01  # seconds between two revisits of a host without a gap
+_LEAST_PACE = 0.01  # least number of seconds assumed between two revisits of a host
 _HOSTS_MAX = 10_000  # number of remembered lines above which those that have ended are dropped
 _CROWD = 4  # multiplies the limit of a host whose queue of due pages fills faster than it drains
 _LEARN = 0.05  # weight of the newest interval between two visits

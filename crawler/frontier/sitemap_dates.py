@@ -35,9 +35,9 @@ from crawler.frontier.recrawl.change_rate import ChangeRate
 
 DAY = 86_400.0
 LEAST = 0.05  # smallest excess that counts
-_KEPT = 0.98  # decay of the earlier visits of a kind at each new one
-_SILENCES = 4.0  # silences required before a host is trusted
-_DOUBT = 2.0  # wrong signals assumed in the prior
+_KEPT = 0.98  # weight that earlier visits of a kind keep at each new visit
+_SILENCES = 4.0  # number of silences required before a host is trusted
+_DOUBT = 2.0  # number of wrong signals that the prior assumes
 _MOST = 0.95  # highest excess
 _PREFIX = b"signals/"
 _VERSION = 2

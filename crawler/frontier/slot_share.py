@@ -8,8 +8,8 @@ Hosts share the time of slots. There are three kinds:
 
 Quick hosts come first: slow and new hosts together hold only the slots that quick ones leave free. The need of quick
 hosts follows from Little's law: a host that responds in ``s`` seconds and is requested again after a gap of ``g`` holds
-``s / (s + g)`` slots on average. As requests arrive at random, twice the square root is added. Slow and new hosts may
-always hold a quarter of the slots. If hosts of both kinds wait, each kind gets half.
+``s / (s + g)`` slots on average. Because requests arrive at random, twice the square root of that number is added. Slow
+and new hosts may always hold a quarter of the slots. If hosts of both kinds wait, each kind gets half.
 
 As long as first requests end soon, new hosts do not need this limit. Additional ones are therefore admitted within a
 window: it grows by one for each new host that responds soon, and is halved for each that does not, as in TCP congestion

@@ -20,8 +20,8 @@ from __future__ import annotations
 
 from typing import Protocol
 
-OUTSIDE, INSIDE, ANSWERED, CLOSED, OVER = range(5)  # of a lease; integers, because lookups in an enumeration cost more
-IDLE, QUEUED, IN_LINE, BOTH = range(4)  # of a host
+OUTSIDE, INSIDE, ANSWERED, CLOSED, OVER = range(5)  # of a lease; integers: lookups in an enumeration cost more
+IDLE, QUEUED, IN_LINE, BOTH = range(4)  # states of the queue of a host
 
 ENTER, ANSWER, END = range(3)  # events of a lease
 SCHEDULE, UNSCHEDULE, WAIT, CALL = range(4)  # events of a host

@@ -25,7 +25,7 @@ from crawler.base.settings.parts import RecrawlSettings
 from crawler.frontier.recrawl.change_rate import ChangeRate
 
 _STEP = 0.005  # change of the threshold's logarithm if an interval is twice the mean
-_LONGEST = 8.0  # intervals count at most as this multiple of the mean
+_LONGEST = 8.0  # an interval counts as at most this multiple of the mean
 _FIRST = 1 - 2 / math.e  # value of a visit to an average page after the mean interval, as a fraction of it
 _RANGE = math.log(1e6)  # the threshold's logarithm stays within this distance of its initial value
 _LEAST_CHANCE = 0.05  # probability of a change below which a visit is not worth its request

@@ -39,7 +39,7 @@ SHAPES_MOST = 20_000  # shapes and hosts; in memory, about 300 bytes each
 PAYS, PAYS_PLAIN = 0.1, 0.2  # thresholds for pages with and without signs
 WEIGHT, WEIGHT_OF_SIGNS = 1, 8  # weights of priors, in pages; the second is for the global prior of pages with signs
 SEEN_MOST, RENDERED_MOST = 64, 32
-NEW = 7  # pages of a shape before a certain audit is worthwhile
+NEW = 7  # number of pages of a shape before a certain audit is worthwhile
 _WITH_SIGNS, _WITHOUT = 0.9, 0.01  # prior share of pages that gain something
 
 

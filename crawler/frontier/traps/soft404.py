@@ -375,7 +375,7 @@ def encode_row(row: Row) -> bytes:
 
 
 def decode_row(key: bytes, value: bytes) -> tuple[str, bytes, Row]:
-    """(host, fingerprint, suspicion) of a row; raises Soft404RecordError."""
+    """Return (host, fingerprint, suspicion) of a row; raises Soft404RecordError."""
     host, fingerprint = key[: -SIZE - 1], key[-SIZE:]
     try:
         row = Row(State(value[0]), bool(value[1]), value[_HEAD:].decode("ascii"))

@@ -57,7 +57,7 @@ MOST = {
     "max_repeats": MAX_REPEATS,
     "max_id_copies": MAX_ID_COPIES,
 }
-_COUNTING = _LIMITS[:2]  # the others refuse every URL
+_COUNTING = _LIMITS[:2]  # the other limits refuse every URL
 _OF_IDS = _LIMITS[4]
 _RULES = {limit: Rule(f"traps.{limit}") for limit in _LIMITS}
 
@@ -244,7 +244,7 @@ class Traps:
             host = host_key(href)
             self._closed.setdefault(host, set()).add(counted.key)
             if counted.limit == _OF_IDS:
-                return  # was stored when the form was closed
+                return  # this trap was stored when its form was closed
             batch.put(Family.TRAPS, CLOSED + counted.key, bytes([_LIMITS.index(counted.limit)]) + host.encode("ascii"))
 
     def _closed_by(self, href: str) -> str | None:
@@ -280,7 +280,7 @@ def _of_ids(form: Form, href: str) -> tuple[Counted, Refusal]:
 
 
 def decode_closed(value: bytes) -> tuple[str, str]:
-    """(limit, host) of a closed trap; raises TrapRecordError."""
+    """Return (limit, host) of a closed trap; raises TrapRecordError."""
     try:
         return _LIMITS[value[0]], value[1:].decode("ascii")
     except (IndexError, UnicodeDecodeError) as error:

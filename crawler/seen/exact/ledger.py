@@ -48,8 +48,8 @@ class LedgerCounts(Struct):
     """The ledger's counts since the job started. Stored as a version byte and three 8-byte numbers."""
 
     waiting: int = 0  # doubted, and not looked up yet
-    confirmed: int = 0  # doubted, and found to be seen
-    false_positives: int = 0  # doubted, but found to be new and admitted
+    confirmed: int = 0  # doubted, and then found to have been seen before
+    false_positives: int = 0  # doubted, but then found to be new, and admitted
 
     def encode(self) -> bytes:
         return _COUNTS.pack(_VERSION, self.waiting, self.confirmed, self.false_positives)

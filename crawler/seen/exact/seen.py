@@ -154,7 +154,7 @@ class ExactSeenSet:
         """Add the keys of ``others``, 4,096 per batch. Raises OSError."""
         for keys in others:
             if isinstance(keys, str | bytes):
-                list_keys(keys)  # raises TypeError
+                list_keys(keys)  # raises TypeError for a single key
             rest = iter(keys)
             while some := list(itertools.islice(rest, _TOGETHER)):
                 self.add_many(some)

@@ -134,8 +134,9 @@ class Chain(ABC):
         return found
 
     def added(self, put: int, rest: bytes) -> None:
-        """Handle a report of the compiled kernel: it put ``put`` new keys into the newest slice, which has no room for
-        the others, whose digests are ``rest``. Only the kernel calls this, with the lock held."""
+        """Handle a report of the compiled kernel: the kernel has put ``put`` new keys into the newest slice, which has
+        no room for the other new keys. ``rest`` are the digests of these. Only the kernel calls this, with the lock
+        held."""
         self._count(put)
         if rest:
             self._put(Batch(digest_words(rest)))
@@ -316,7 +317,7 @@ class Chain(ABC):
         return total
 
     def _bound(self) -> float:
-        """Return the upper bound of the compound fpp for any number of keys; for an overfull slice, its current fpp."""
+        """Return the bound of the compound fpp for any number of keys, or the current fpp of an overfull slice if higher."""
         promised = compound((self.fpp, self._merged_bound))
         last = self._chain[-1]
         if not self._overfills or last.count <= last.capacity:

@@ -57,7 +57,7 @@ class Filter(Chain):
         """Add the keys of ``others``, which may be generators: at most 4,096 keys are in memory at a time."""
         for keys in others:
             if isinstance(keys, str | bytes):
-                list_keys(keys)  # raises TypeError
+                list_keys(keys)  # raises TypeError for a single key
             rest = iter(keys)
             while some := list(islice(rest, _TOGETHER)):
                 self.add_digests(self.hash.digest_keys(some))

@@ -55,9 +55,9 @@ class SeenStatistics(TypedDict):
     count_suspect: bool  # the two counts differ too much for chance: keys were chosen, or the memory is damaged
     fpp_target: float
     fpp_bound: float
-    fpp_estimated: float  # for the current slices
+    fpp_estimated: float  # the compound fpp of the current slices
     fpp_measured: MeasuredFpp | None
-    expected_urls_skipped: float  # so far
+    expected_urls_skipped: float  # number expected so far
     bytes: int
     bits_per_url: float | None
     compactions: int  # how often one slice has replaced the chain
@@ -82,7 +82,7 @@ class Lookup(Struct, frozen=True):
 
 
 class NotForgotten(StrEnum):
-    """Why a key was not removed."""
+    """The reason why a key was not removed."""
 
     NOT_SEEN = "was not seen"
     TAKEN_FOR_ANOTHER = "was never admitted, and cannot be distinguished from admitted URLs"

@@ -39,7 +39,7 @@ BLOCK = 64  # bytes of a block
 RECORD = 20  # bytes per key in a request
 MOST_SHARDS = 4096
 LEAST_SHARDS = 16
-_KEYS_A_SHARD = 2**14  # maximum in the first slice: about 50 KB at an fpp of 0.001
+_KEYS_A_SHARD = 2**14  # maximum number of keys of a shard in the first slice: about 50 KB at an fpp of 0.001
 _PACKED = struct.Struct("<IIIIQd")
 WATCHED = 65_536  # keys watched exactly, in all shards together
 

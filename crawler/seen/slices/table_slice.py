@@ -42,7 +42,7 @@ _SAMPLE_BUCKETS = 2**14  # buckets checked at a time: 1 MiB
 _BUCKETS = 2**10  # buckets per array of digests
 _SHIFT = np.uint64(32)
 _ONE = np.uint64(1)
-_FAR = 2048  # maximum places between a digest and its bucket
+_FAR = 2048  # maximum number of places between a digest and its bucket
 
 
 def table_buckets(capacity: int, digest_bits: int) -> int:

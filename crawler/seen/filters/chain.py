@@ -317,7 +317,7 @@ class Chain(ABC):
         return total
 
     def _bound(self) -> float:
-        """Return the bound of the compound fpp for any number of keys, or the current fpp of an overfull slice if higher."""
+        """Return the bound of the compound fpp for any number of keys, or the fpp of an overfull slice if higher."""
         promised = compound((self.fpp, self._merged_bound))
         last = self._chain[-1]
         if not self._overfills or last.count <= last.capacity:

@@ -60,7 +60,7 @@ class Entry(NamedTuple):
     """
 
     href: str
-    depth: _Count  # links from a seed; a redirect does not count
+    depth: _Count  # number of links from a seed to this URL; redirects do not count
     via: str | None = None  # the page or redirect that it was found on
     seed: bool = False  # a seed, or the target of a seed's redirect
     redirects: _Count = 0  # consecutive redirects that led here

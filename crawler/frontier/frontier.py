@@ -397,7 +397,7 @@ class Frontier:
         self.queued += 1
 
     def release(self, lease: Lease) -> None:
-        """Put back a leased URL that was not requested. It becomes the host's next one. Nothing changes on disk."""
+        """Put back a leased URL that was not requested. It becomes the host's next URL. Nothing changes on disk."""
         self.queued += lease.entry is not None
         self._workbench.cancel(lease)
 

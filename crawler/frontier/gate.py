@@ -114,7 +114,8 @@ class Gate:
     def restore_queued(self, host: Host) -> None:
         """Restore a host with queued URLs, and hold it for one gap from the start of the run.
 
-        A request that was in flight when the previous process died left no trace; it may have been sent just before.
+        A request that was in flight when the previous process died left no trace; it may have been sent just before the
+        process died.
         """
         self.restore(host)
         pause, reason = self.gap(host)

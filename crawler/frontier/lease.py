@@ -19,9 +19,9 @@ class Lease(Struct, eq=False):
 
     ``entry`` is the URL to fetch, or None for a side request: to look up the host's address, or to fetch its
     robots.txt. ``closed`` is set if the URL ends without a request, and gives the reason. ``kind`` is the kind of the
-    host (``slot_share``) when the lease started. ``state`` is described in ``states``. ``lent`` is True if the visit
-    only waits. ``beside`` is True for a request of a page being rendered; other requests to the host may run
-    concurrently.
+    host (``slot_share``) when the lease started. ``state`` is described in ``states``. ``lent`` is True while the visit
+    only waits and others may use its slot. ``beside`` is True for a request of a page being rendered; other requests to
+    the host may run concurrently.
     """
 
     host: Host

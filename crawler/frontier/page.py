@@ -99,7 +99,7 @@ class Page(NamedTuple):
 def visited(
     page: Page | None, entry: Entry, answer: Answer | None, now: float, settings: RecrawlSettings, *, last_resort: bool
 ) -> tuple[Page, bool | None]:
-    """Return the page after a visit, and True if it had changed, False if not (None if it cannot be compared).
+    """Return the page after a visit, and whether it had changed (None if its contents cannot be compared).
 
     ``answer`` is None if the visit had no response. ``last_resort`` is True if a rule of the crawler refused the
     request, so that the longest interval applies.

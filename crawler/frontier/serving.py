@@ -35,7 +35,7 @@ class Serving(Struct, frozen=True):
     """The current capacity of a crawl.
 
     ``bar`` is the limit that all due hosts wait for, or None. ``kinds`` are the kinds of hosts that may have a slot
-    (see ``slot_share``). A host that takes longer than ``slow_from`` seconds is slow.
+    (see ``slot_share``). A host that takes longer than ``slow_from`` seconds to respond is slow.
     """
 
     bar: Bar | None = None

@@ -86,7 +86,8 @@ class Trust(NamedTuple):
         return 1.0 if excess < LEAST else 1.0 - excess * self.right / (self.right + self.unsaid + 1.0)
 
     def after(self, *, signalled: bool, changed: bool, chance: float) -> Trust:
-        """Return the evidence after a visit. ``chance`` is the probability of a change by the estimate alone."""
+        """Return the evidence after a visit. ``chance`` is the probability of a change according to our estimate
+        alone."""
         if signalled:
             kept = (_KEPT * self.signals + 1.0, _KEPT * self.right + changed, _KEPT * self.expected + chance)
             return Trust(*kept, *self[3:])

@@ -158,7 +158,7 @@ class Paying:
 def shape_of(href: str) -> str:
     """Return the shape of a URL: its number of path segments, the pattern of the first one, and its query parameters.
 
-    A path of a single plain word has an empty pattern, as it predicts nothing about others.
+    A path of a single plain word has an empty pattern, because the word predicts nothing about other paths.
     """
     path, query = split_path(href[href.find("/", 8) :])
     segments, first = path_shape(href)

@@ -85,7 +85,7 @@ class PageKind(IntEnum):
 
 
 class Row(NamedTuple):
-    """A suspicion. ``home`` is True if the host's home page is the same; ``probe`` is the requested href."""
+    """A suspicion. ``home`` is True if the host's home page is this page too; ``probe`` is the requested href."""
 
     state: State
     home: bool

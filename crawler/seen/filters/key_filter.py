@@ -172,7 +172,7 @@ class ForgettingFilter(Filter):
         raise FilterError(f"cannot forget {key!r}: more than one slice of the {self.kind} filter claims it")
 
     def forget_digests(self, digests: bytes) -> list[int]:
-        """Remove keys. Returns the positions of those that stay, because no slice or two slices claim them.
+        """Remove keys. Returns the positions of those that stay, because no slice claims them, or two slices do.
 
         If two slices claim a key, one of them is wrong, and it is unknown which. Removing the key from the wrong slice
         would make the filter deny other keys. For the same reason only keys that were new when added may be forgotten:

@@ -339,7 +339,7 @@ class Gate:
         return pause
 
     def robots_said(self, host: Host, crawl_delay: float | None, now: float) -> None:
-        """Store the Crawl-delay of the host's robots.txt, whose request ended at ``now``."""
+        """Store the Crawl-delay from the host's robots.txt; the request for that file ended at ``now``."""
         before, host.politeness.crawl_delay = host.politeness.crawl_delay, crawl_delay
         if self._keys.shared:
             self._keys.note_delay(host, before)

@@ -29,7 +29,7 @@ SIGNALLED = 2  # flag: the site reports a change since the last visit
 HASTENED = 4  # flag: the next visit was moved forward because of such a report
 _VERSION = 2
 _Count = Annotated[int, Meta(ge=0)]
-_INCREASE, _DECREASE = 0.4, 0.2  # relative change of an interval after a visit without, or with, a change
+_INCREASE, _DECREASE = 0.4, 0.2  # relative change of an interval after a visit that found no change, or a change
 
 
 class PageError(ValueError):

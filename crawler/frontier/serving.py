@@ -43,7 +43,7 @@ class Serving(Struct, frozen=True):
     slow_from: float = float("inf")
 
     def bar_of(self, kind: int, *, in_session: bool) -> Bar | None:
-        """Return the limit that a due host of that kind waits for; None if it is requested at once."""
+        """Return the limit that a due host of that kind waits for; None if the host is requested at once."""
         if not self.kinds[kind] and self.bar in (None, Bar.TURN):
             return Bar.SLOT
         if self.bar is not None:

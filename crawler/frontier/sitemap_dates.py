@@ -81,7 +81,7 @@ class Trust(NamedTuple):
 
     @property
     def silence(self) -> float:
-        """The factor by which the rate of a page without a signal is reduced."""
+        """The factor that reduces the change rate of a page without a signal."""
         excess = self.excess
         return 1.0 if excess < LEAST else 1.0 - excess * self.right / (self.right + self.unsaid + 1.0)
 

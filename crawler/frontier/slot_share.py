@@ -91,7 +91,7 @@ class SlotShare:
         return True, admits_new, room and not (new and held_slow > held_new), not first
 
     def limit(self, quick: int) -> int:
-        """Return how many slots new and slow hosts may hold together, given the number of quick ones."""
+        """Return how many slots new and slow hosts may hold together, given the number of quick hosts."""
         need = self._need(quick)
         return max(self.least, self._slots - math.ceil(need + 2.0 * math.sqrt(need)))
 

@@ -149,7 +149,7 @@ class Paying:
     def _drawn(self, href: str) -> float:
         """Return a number from 0 to 1 that looks random but is fixed for a URL.
 
-        It is fixed because the URL may be visited again after a kill.
+        It is fixed because the URL may be visited again after the process was killed.
         """
         digest = blake2b(href.encode(), digest_size=8, key=self._secret, person=b"audit").digest()
         return int.from_bytes(digest) / 2**64

@@ -77,7 +77,7 @@ class Lookup(Struct, frozen=True):
     known: bool
     certain: bool
     fpp: float  # chance that the seen-set reports an absent key as known
-    slices: int  # number of slices; 0 if slices do not decide
+    slices: int  # number of slices; 0 if the answer does not depend on slices
     claims: tuple[Claim, ...]
 
 

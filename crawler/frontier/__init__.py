@@ -1,8 +1,9 @@
 """The known, unfinished URLs of each host, and the order in which they are taken.
 
-Callers need ``Frontier``: ``load``, ``admit``, ``take``, ``finish`` (with one of the completions in ``lease``),
-``release``, and ``written`` after each batch. The package does I/O only through the ``Reader`` of a store, and never
-reads a clock. To follow a lease, read ``frontier``, ``workbench``, ``gate`` and ``queues``. From low to high:
+Callers use ``Frontier``: its methods ``load``, ``admit``, ``take``, ``finish`` (with one of the completions in
+``lease``) and ``release``, and ``written`` after each batch. The package does I/O only through the ``Reader`` of a
+store, and never reads a clock. To follow a lease, read ``frontier``, ``workbench``, ``gate`` and ``queues``. From low
+to high:
 
     entry, order, page       a URL and its place in a queue; the order of a crawl; a page that is visited again
     request_outcome          the outcome of a request, and when a URL is tried again

@@ -6,7 +6,7 @@ These requests do not bypass the frontier. Each takes a lease like any other, an
 holds.
 
     borrow     take a lease on the host
-    enter      wait for a place at the gate, as a host does when its turn has come
+    enter      wait for a place at the gate, as a host does when it is due
     step_aside let other requests start while the request that has a place runs
     forgo      end the lease without a request
 
@@ -40,9 +40,9 @@ class AdHocLeases:
         return self._gate.gap(host)[0]
 
     def pause(self, host: Host, now: float) -> float:
-        """End one request of a lease when another follows within it.
+        """End one request of a lease that will make another.
 
-        Returns the time at which to ask for the next one with ``again``.
+        Returns the time at which to ask for that request with ``again``.
         """
         self._gate.ended(host, now)
         return self._gate.again(host, now)
@@ -71,12 +71,12 @@ class AdHocLeases:
         if host.politeness.paused or not self._gate.is_free(host):
             return None
         host.side_request = True
-        self._workbench.save(host, batch)  # removes it from the heap
+        self._workbench.save(host, batch)  # removes the host from the heap
         return self._workbench.begin(Lease(host, b"", None, now, state=OUTSIDE))
 
     @contextmanager
     def awaited(self, name: str) -> Iterator[None]:
-        """Reserve the next free lease slots of a host for a waiting request: none of them goes to a page."""
+        """While a request waits, give none of the host's free lease slots to a page: the request gets the next one."""
         host = self._workbench.kept(name)
         if host is None or not host.leased or host.side_request or host.state >= IN_LINE:
             yield
@@ -132,5 +132,5 @@ class AdHocLeases:
         self._workbench.cancel(lease)
 
     def hang_up(self, lease: Lease, now: float) -> None:
-        """End the lease after an abandoned request; the host's gap starts. Nothing changes on disk."""
+        """End the lease after a request that was abandoned; the host's gap starts. Nothing changes on disk."""
         self._workbench.take_back(lease, now)

@@ -52,7 +52,7 @@ def note(host: Host, request: RequestOutcome, taken_at: float, now: float, setti
     tally.errors = tally.errors or {}
     tally.errors[failure] = tally.errors.get(failure, 0) + 1
     if failure is FailureClass.DNS:
-        host.located = False  # the name may resolve to a new address, and so get another key
+        host.located = False  # the name may now resolve to another address, which gives it another key
     if failure is FailureClass.PROXY or request.kept:
         return None  # the kept connection may have been too old; the next request uses a new one
     if failure is FailureClass.THROTTLED:
@@ -69,7 +69,7 @@ def note(host: Host, request: RequestOutcome, taken_at: float, now: float, setti
 
 
 def _server_error(host: Host, errors: int, taken_at: float, now: float, settings: PolitenessSettings) -> Hold | None:
-    """Handle a 5xx response that follows ``errors`` such responses in a row."""
+    """Handle a 5xx response that comes after ``errors`` other 5xx responses in a row."""
     # A request that was in flight when the last one failed belongs to the same event.
     if taken_at >= host.failures.erred_at:
         errors += 1
@@ -81,7 +81,7 @@ def _server_error(host: Host, errors: int, taken_at: float, now: float, settings
 def _forgiven(failures: Failures) -> Failures:
     """Reset the counts after a response.
 
-    The times stay, because requests that were in flight at the last failure still belong to it.
+    The times stay: a request that was in flight at the last failure still counts as part of that failure.
     """
     return Failures(
         failed_at=failures.failed_at,
@@ -95,8 +95,8 @@ def _throttled(
 ) -> Hold | None:
     """Handle a 429 or 503 response.
 
-    ``backoff`` counts these responses. Any response ends a run of failures, but this one does not end a run of server
-    errors.
+    ``backoff`` counts these responses. Like any response, it ends a run of failures, but it does not end a run of
+    server errors.
     """
     failures = host.failures._replace(in_a_row=0, snoozes=0, last=None)
     hold = hold_after_throttle(request.retry_after, failures.backoff, settings, host.name)

@@ -11,7 +11,7 @@ Hosts are checked only when they reach the front. If a host's domain had a turn 
 *parked* with others of its domain, and a mark of the domain joins the line in their place. A turn therefore costs O(log
 hosts), and a domain with one waiting host needs no storage.
 
-The last turns of ``DOMAINS_MOST`` domains are in memory. A forgotten domain had fewer than one in that many turns, and
+The last turns of ``DOMAINS_MOST`` domains are in memory. A forgotten domain had less than one of that many turns, and
 needs no limit.
 """
 
@@ -23,7 +23,7 @@ from heapq import heappop, heappush
 
 from crawler.url.urls.domain import domain_of_key
 
-DOMAINS_MOST = 16_384  # domains whose last turn is kept in memory, about 200 bytes each
+DOMAINS_MOST = 16_384  # number of domains whose last turn is kept in memory, about 200 bytes each
 PARKED_MOST = 1_024  # hosts parked per call (a few milliseconds); the next host is returned regardless of its domain
 
 _TIME = struct.Struct(">d")
@@ -37,7 +37,7 @@ Stale = Callable[[bytes], bool]  # returns True if a ticket is obsolete; called 
 
 
 class TicketHeap:
-    """A priority queue of tickets, by their bytes."""
+    """A priority queue of tickets, ordered by their bytes."""
 
     __slots__ = ("_heap",)
 
@@ -63,7 +63,7 @@ class DomainTurns:
     """The time of the last turn of each domain."""
 
     def __init__(self, most: int = DOMAINS_MOST) -> None:
-        """Keep the last turns of at most ``most`` domains, and of at least half as many."""
+        """Keep the last turns of at most ``most`` domains; those of the latest ``most`` / 2 are never dropped."""
         self._half = most // 2
         self._late: dict[bytes, bytes] = {}  # the latest turns by domain
         self._earlier: dict[bytes, bytes] = {}  # the turns before the latest ones
@@ -71,7 +71,7 @@ class DomainTurns:
         self.next = b""  # domain of the host that was last taken off a line
 
     def take(self, now: float) -> None:
-        """Record that the host last taken off a line has its turn at ``now``."""
+        """Record that the host that was last taken off a line has its turn at ``now``."""
         self._latest = now if now > self._latest else self._latest + _STEP
         self._late[self.next] = _TIME.pack(self._latest)
         if len(self._late) > self._half:
@@ -130,7 +130,8 @@ class DomainLine:
         return None
 
     def _settle(self, domain: bytes, stale: Stale | None) -> list[bytes]:
-        """Remove stale tickets from the top of the domain's heap, and an empty heap; returns the heap."""
+        """Remove stale tickets from the top of the domain's heap, and the heap itself once it is empty; returns the
+        heap."""
         parked = self._parked[domain]
         if stale is not None:
             while parked and stale(parked[0]):

@@ -30,7 +30,7 @@ from crawler.base.settings.parts import CLASSES, LEAF
 from crawler.frontier.cookie_chain import is_chain
 from crawler.url.urls.host_key import host_key
 
-QueueOf = Callable[[str], str]  # returns the name of an href's queue
+QueueOf = Callable[[str], str]  # returns the name of the queue of an href
 queue_of: QueueOf = host_key  # one queue for each scheme, host and port, as for politeness and robots.txt
 
 RETRY_LANE = 0
@@ -60,7 +60,7 @@ class Entry(NamedTuple):
     """
 
     href: str
-    depth: _Count  # links from a seed; a redirect does not count
+    depth: _Count  # number of links from a seed to this URL; redirects do not count
     via: str | None = None  # the page or redirect that it was found on
     seed: bool = False  # a seed, or the target of a seed's redirect
     redirects: _Count = 0  # consecutive redirects that led here
@@ -68,11 +68,11 @@ class Entry(NamedTuple):
     throttled: _Count = 0  # 429 or 503 responses so far
     priority: _Class = 0
     score: float = 0.0
-    revisit: bool = False  # True if it was finished before
+    revisit: bool = False  # True if the URL was finished before
     sitemap: bool = False  # listed as a sitemap by robots.txt or by a sitemap index
-    crashes: _UpTo3 = 0  # times that the crawler died while reading the page, at most CRASHES_MOST
-    probe: bool = False  # the crawler made it up: its path cannot exist
-    reach: _UpTo3 = 0  # hops off the site that led here; LEAF: fetched, but its links are not followed
+    crashes: _UpTo3 = 0  # how often the crawler died while reading the page, at most CRASHES_MOST
+    probe: bool = False  # True if the crawler made up the URL: its path cannot exist
+    reach: _UpTo3 = 0  # number of hops off the site that led here; LEAF: fetched, but its links are not followed
     changefreq: _UpTo3 = 0  # change frequency in the sitemap: 1 (hourly) to 3 (rarely); 0 if none is given
     last: Annotated[int, Meta(ge=0, le=7)] = 0  # how the previous visit ended, if there was one: ``url_kind``, 0 to 7
     chain: bytes = b""  # the redirects that led here, in a crawl that keeps cookies: see ``cookie_chain``
@@ -80,7 +80,7 @@ class Entry(NamedTuple):
 
     @property
     def is_leaf(self) -> bool:
-        """True if its links are not followed."""
+        """True if the links of its page are not followed."""
         return self.reach == LEAF
 
 
@@ -111,7 +111,7 @@ def decode_entry(value: bytes) -> Entry:
 
 
 def fresh_slot(number: int, priority: int = 0, rank: int = 0) -> bytes:
-    """Return the slot of a URL that was not requested yet."""
+    """Return the slot of a URL that has not been requested yet."""
     return _FRESH.pack(FRESH_LANE, priority, rank, number)
 
 

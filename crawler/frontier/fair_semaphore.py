@@ -1,7 +1,7 @@
 """A fair semaphore: limits how many hosts are in flight at once, and serves the others in order of arrival.
 
     enter     take a place, or join the end of the line
-    leave     give the place back and *call* the first host of the line: its place is reserved until it enters
+    leave     give the place back and *call* the first host of the line: a place is reserved for it until it enters
     withdraw  leave the line, or give up the reserved place
 
 A called host need not enter at once, because its gap may not have passed; its place stays reserved. The line holds
@@ -24,11 +24,11 @@ class FairSemaphore:
 
     @property
     def unused(self) -> bool:
-        """True if no host holds a place, was called or waits in the line."""
+        """True if no host holds a place, has been called or waits in the line."""
         return not (self.inside or self._line or self._called)
 
     def __contains__(self, name: str) -> bool:
-        """Return True if the host waits in the line and was not called yet."""
+        """Return True if the host waits in the line and has not been called yet."""
         return name in self._line
 
     def admits(self, name: str) -> bool:
@@ -54,12 +54,12 @@ class FairSemaphore:
         self._called[name] = None
 
     def leave(self) -> str | None:
-        """Give a place back. Returns the host that was called in its place, or None."""
+        """Give a place back. Returns the host that is called to it, or None if the line is empty."""
         self.inside -= 1
         return self._call()
 
     def withdraw(self, name: str) -> str | None:
-        """Leave the line, or give up a reserved place. Returns the host that was called in its place, or None."""
+        """Leave the line, or give up a reserved place. Returns the host that is called to that place, or None."""
         if name in self._line:
             del self._line[name]
             return None

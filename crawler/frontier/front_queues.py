@@ -8,16 +8,16 @@ schedule remembers the valid ticket until the stale ones have been removed.
 Each class has three *lanes*, one for each kind of host (``slot_share``). Each lane has three queues:
 
     active     in a session (``host_session``): by ready time
-    delayed    not in a session, and its time has not come: by ready time
+    delayed    not in a session, and not yet due: by ready time
     waiting    not in a session, and due: by rank. A host that was never requested goes first, in order of arrival; then
                the one whose last request is the oldest. The hosts of one registrable domain, however, share the turns
                of a domain (``domain_shares``)
 
-Among the classes that have a host whose turn may be now, the one furthest behind its share is served: stride scheduling
-(Waldspurger and Weihl 1995, "Stride Scheduling: Deterministic Proportional-Share Resource Management"). Class ``c`` has
-twice the share of class ``c + 1``, but a class has at least half of the turns that its hosts would have without
-classes. No host therefore waits longer than all hosts with pending URLs need for two sessions each, regardless of their
-classes. Within a class a waiting host gets its turn only if no active one is ready, so the number of active hosts
+Among the classes that have a host that could be served now, the one furthest behind its share is served: stride
+scheduling (Waldspurger and Weihl 1995, "Stride Scheduling: Deterministic Proportional-Share Resource Management").
+Class ``c`` has twice the share of class ``c + 1``, but a class has at least half of the turns that its hosts would have
+without classes. Whatever the classes, no host therefore waits longer than it takes to give every host with pending URLs
+two sessions. Within a class a waiting host gets its turn only if no active one is ready, so the number of active hosts
 matches the capacity of the crawl. Each call is O(log hosts).
 """
 
@@ -32,9 +32,9 @@ from crawler.frontier.host import Host
 from crawler.frontier.slot_share import ALL, NEW, QUICK, Kinds
 from crawler.frontier.states import QUEUED, SCHEDULE, UNSCHEDULE, change_queue
 
-# Relative turns of each class if every class always has a ready host and the classes are of similar size.
+# Relative number of turns of each class if every class always has a ready host and all are of similar size.
 SHARES = tuple(2 ** (CLASSES - 1 - each) for each in range(CLASSES))
-MOVED_MAX = 4_096  # maximum number of delayed hosts that one call of pop moves to the waiting ones (about 10 ms)
+MOVED_MAX = 4_096  # maximum number of delayed hosts that one call of pop moves to the waiting queues (about 10 ms)
 
 _WEIGHED_FOR = 64  # turns between two counts of the hosts of each class
 # Ready time, rank, place; in a waiting ticket the rank comes first. A non-negative float sorts as its bytes do, and the
@@ -52,7 +52,7 @@ _new = tuple.__new__
 
 
 class Due(NamedTuple):
-    """A host whose turn has come, removed from its queue."""
+    """A host that has its turn and has been removed from its queue."""
 
     name: str
     front: int  # the class
@@ -75,7 +75,7 @@ class _Lane:
 
 
 def place_of(front: int, kind: int, active: bool) -> int:  # keyword arguments cost a tenth of a microsecond
-    """Return the place of a host of a class and a kind, in a session (``active``) or not."""
+    """Return the place of a host with this class and kind; ``active`` is True if the host is in a session."""
     return front << _CLASS_BY | (kind | ACTIVE if active else kind)
 
 
@@ -86,7 +86,7 @@ class Schedule:
         self._lanes: dict[int, _Lane] = {}  # by place, in order; created with the first host
         self._several: dict[str, _Several] = {}
         self._turns = DomainTurns()
-        self._now = 0.0  # delayed hosts that were due before this time are among the waiting ones
+        self._now = 0.0  # delayed hosts that were due before this time have been moved to the waiting queues
         self._next_due = _FOR_EVER  # no delayed host is due before this time
         # The pass of a class is the sum of its strides, one per turn. ``_served`` is the pass of the class served last.
         self._passes = [0.0] * CLASSES
@@ -139,7 +139,7 @@ class Schedule:
             self._several[host.name] = _Several(b"", 1 if several is None else several.stale + 1)
 
     def pop(self, now: float, kinds: Kinds = ALL) -> Due | None:
-        """Take the host whose turn it is off its queue; only hosts of these ``kinds`` may have the turn.
+        """Remove and return the host whose turn it is; only hosts of these ``kinds`` may have the turn.
 
         Returns None if no host has its turn at ``now``, or if so many hosts have just become due that one call cannot
         sort them all; ``next_ready`` is then not later than ``now``. A returned host has no valid ticket, and the
@@ -202,16 +202,16 @@ class Schedule:
             self._strides[at] = 1.0 / max(share / (shares if count else shares + share), count / total)
 
     def take(self, now: float) -> None:
-        """Record the turn of the host that ``pop`` returned, which is not in a session."""
+        """Record a turn of the host that ``pop`` has just returned. The host must not be in a session."""
         self._turns.take(now)
 
     def _first_new(self, stale: Stale | None) -> bytes | None:
-        """Return the first ticket of the waiting new hosts in any class."""
+        """Return the first ticket among the waiting new hosts of all classes."""
         firsts = (lane.waiting.first(stale) for place, lane in self._lanes.items() if place & _KIND == NEW)
         return min((first for first in firsts if first is not None), default=None)
 
     def _move(self, limit: bytes) -> bool:
-        """Move hosts whose time has come to the waiting ones. Returns False if there are more such hosts."""
+        """Move delayed hosts that are now due to the waiting queues. Returns False if some of them are left to move."""
         left, next_due = MOVED_MAX, _FOR_EVER
         for lane in self._lanes.values():
             delayed, waiting = lane.delayed, lane.waiting
@@ -242,7 +242,7 @@ class Schedule:
         return _TIME.unpack_from(min(found))[0] if found else None
 
     def waiting(self) -> tuple[int, bool, bool]:
-        """Count the quick hosts not in a session, and check for due new hosts and due slow hosts.
+        """Count the quick hosts not in a session, and find out whether any new hosts and any slow hosts are due.
 
         Some hosts may be counted twice.
         """

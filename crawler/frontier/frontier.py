@@ -5,15 +5,15 @@
     finish    end the lease: the URL is done or returns for another try; the host's gap starts
     release   return an unused lease as if it had not been given
 
-Each host has one back queue on disk (``queues``) and a next time. A host that can be leased waits on the heap of the
-front queue of its next entry (``workbench``), ordered by the time at which it is ready. The ``gate`` enforces gaps,
+Each host has one back queue on disk (``queues``) and a next time. A host that can be leased waits in the front queue of
+its next entry (``workbench``), on a heap ordered by the time at which the host is ready. The ``gate`` enforces gaps,
 holds and lines for each lease. Two requests to one host cannot overlap, by construction: a host is on the heap or
 leased, never both.
 
 Time is an argument, in seconds since 1970. Each call puts its changes into the caller's batch. The caller writes the
 batch in the same step, then calls ``written``. ``take`` and ``finish`` are O(log hosts). Memory holds a working set of
-hosts, a ticket of about 90 bytes for each other host with queued URLs, and a read-ahead. It does not grow with the
-number of pending URLs.
+hosts, a ticket of about 90 bytes for each other host with queued URLs, and rows read ahead. Memory use does not grow
+with the number of pending URLs.
 """
 
 from __future__ import annotations
@@ -69,8 +69,9 @@ class Frontier:
         robots: bool = True,
         queue_of: QueueOf = queue_of,
     ) -> None:
-        """Without ``limits`` only those in ``settings`` apply. ``robots`` is True if robots.txt is fetched first.
-        ``queue_of`` returns the name of an href's queue; URLs of one queue must share scheme, host and port.
+        """Without ``limits`` only the limits in ``settings`` apply. ``robots`` is True if a host's robots.txt is
+        fetched before its pages. ``queue_of`` returns the name of an href's queue; URLs of one queue must share scheme,
+        host and port.
         """
         self._limits = limits or Limits()
         self._robots = robots
@@ -88,8 +89,8 @@ class Frontier:
     def load(self, now: float, *, next_number: int = 0, hosts: int = 0) -> None:
         """Resume a stored job that knows ``hosts`` hosts.
 
-        If the clock was set back, stored times may be too far in the future. They are cut to the longest hold that the
-        settings allow.
+        If the clock has been set back, stored times may be too far in the future; they are cut to the longest hold that
+        the settings allow.
         """
         self.next_number, self._workbench.met = next_number, hosts
         self._gate.load(now)
@@ -98,7 +99,7 @@ class Frontier:
     def resume(self) -> None:
         """Make every host wait out its gap before its first request.
 
-        This includes unknown hosts: an earlier run may have requested them and lost its writes.
+        This includes hosts that the job does not know: an earlier run may have requested them and lost its writes.
         """
         self._gate.resume()
 
@@ -112,7 +113,7 @@ class Frontier:
         return now if host is None else self._workbench.send(host, now)
 
     def over_budget(self, href: str) -> Refusal | None:
-        """Return the refusal of a URL if its host or domain has used up its budget; None otherwise."""
+        """Return the refusal of a URL whose host or domain has used up its budget; None for any other URL."""
         host = self._workbench.look(self.queue_of(href))
         closed = None if host is None else self._gate.closure(host)
         return closed.refusal if closed is not None and closed.budget else None
@@ -120,15 +121,15 @@ class Frontier:
     def change(self, settings: PolitenessSettings, limits: Limits) -> Iterator[None]:
         """Apply new settings with the same host key.
 
-        The caller must exhaust the iterator and may use the frontier between its steps. Hosts that waited under the old
-        settings are then placed by the new ones.
+        The caller must exhaust the iterator and may use the frontier between its steps. It moves hosts that waited
+        under the old settings to their places under the new ones.
         """
         self._limits = limits
         self._workbench.change(settings, limits)
         return self._workbench.reconsider()
 
     def alternate(self) -> None:
-        """From now on, make hosts take turns after each URL, for a fetcher that gains nothing from sessions."""
+        """From now on, let a host's turn end after each URL, for a fetcher that gains nothing from sessions."""
         self._workbench.sessions.pages = 1
 
     def opening(self) -> float | None:
@@ -151,8 +152,8 @@ class Frontier:
     ) -> None:
         """Queue URLs that are new to the seen-set, and put the changes into ``batch``.
 
-        ``first`` lets revisits wait in their own class, and puts class 0 ahead of everything else on its host.
-        ``places`` are the positions that another fetcher wants in the host queues.
+        With ``first``, revisits wait in their own class, and class 0 goes ahead of everything else on its host.
+        ``places`` are the positions in the host queues that another fetcher asks for.
         """
         rows = []
         for entry, place in zip(entries, places, strict=False):
@@ -181,7 +182,7 @@ class Frontier:
         """Move pending URLs forward to the given class if they wait in a later one. Returns the number moved.
 
         ``classes`` maps hrefs to classes. URLs in flight or waiting for another try are left alone. Has no effect
-        unless places are kept. Raises EntryError.
+        before ``keep_places`` is called. Raises EntryError.
         """
         places, rows = self._queues.places, []
         if places is None or not classes:
@@ -197,9 +198,9 @@ class Frontier:
         return self.change_class(rows, batch)
 
     def _put(self, rows: Iterable[tuple[bytes, Entry, bool]], batch: Batch) -> int:
-        """Queue entries: put a new one (True) in its slot, and move any other from its slot to its current class.
+        """Queue entries: put new ones (True) in their slots, and move others from their slots to their current classes.
 
-        Entries in flight are skipped. Returns the number of entries put.
+        Entries in flight are skipped. Returns the number of entries put or moved.
         """
         hosts, queues, put = dict[str, Host](), self._queues, 0
         for slot, entry, is_new in rows:
@@ -225,7 +226,7 @@ class Frontier:
         return 0.0 if lease.entry is None else self._importance.share(lease.host, lease.entry)
 
     def credit(self, hrefs: Iterable[str], each: float, batch: Batch) -> None:
-        """Add ``each`` to the score of every known URL in ``hrefs``. No effect unless the order is by score."""
+        """Add ``each`` to the score of every known URL in ``hrefs``. Has no effect unless the order is by score."""
         if not self._importance.active:
             return
         brought: dict[str, float] = {}
@@ -248,7 +249,7 @@ class Frontier:
     def take(self, now: float) -> Lease | None:
         """Return a lease on the host whose turn it is, or None if no host is ready at ``now``.
 
-        One call skips a bounded number of hosts that are not ready or must join a line. After that number it also
+        One call skips only a limited number of hosts that are not ready or must join a line. At the limit it also
         returns None, so that the caller can do other work; ``next_ready`` is then not later than ``now``.
         """
         workbench, gate = self._workbench, self._gate
@@ -373,7 +374,7 @@ class Frontier:
             host.robots_unused = True
             self._gate.robots_said(host, end.crawl_delay, now)
             # Keep the robots.txt valid at least until the first URL after the hold. Otherwise a host whose hold is
-            # longer than the validity of its robots.txt would get no requests but those for robots.txt.
+            # longer than the validity of its robots.txt would only ever be asked for robots.txt.
             politeness.robots_until = max(end.until, politeness.next_time + 1.0)
             if end.closed is not None:
                 self._gate.refused.close(host.name, end.closed, politeness.robots_until)
@@ -396,18 +397,19 @@ class Frontier:
         self.queued += 1
 
     def release(self, lease: Lease) -> None:
-        """Put back a leased URL that was not requested. It becomes the host's next one. Nothing changes on disk."""
+        """Put back a leased URL that was not requested. It becomes the host's next URL. Nothing changes on disk."""
         self.queued += lease.entry is not None
         self._workbench.cancel(lease)
 
     def lend(self, lease: Lease, lent: bool) -> None:
-        """Free the slot of a visit that only waits (True), or take it back (False). Its host stays leased."""
+        """With True, free the slot of a visit that only waits; with False, take the slot back. The host stays
+        leased."""
         self._gate.lend(lease, lent)
 
     def uncount(self, ended: Iterable[tuple[Entry, bool]], batch: Batch) -> None:
         """Subtract finished URLs whose records were lost from the counts of their hosts.
 
-        The URLs were admitted again. ``ended`` contains each entry and True if it failed.
+        These URLs have been admitted again. ``ended`` contains each entry with True if it had failed.
         """
         for entry, failed in ended:
             host = self._workbench.host(self.queue_of(entry.href))
@@ -421,7 +423,7 @@ class Frontier:
 
     @property
     def refused(self) -> RefusedHosts:
-        """Hosts that may not be requested because of one of our rules."""
+        """The hosts to which one of our rules forbids requests."""
         return self._gate.refused
 
     @property
@@ -436,7 +438,7 @@ class Frontier:
 
     @property
     def hosts_without_page(self) -> dict[str, int]:
-        """Number of hosts without a fetched page although all their URLs are finished, by cause."""
+        """Number of hosts without a fetched page although all their URLs are finished, for each reason."""
         return {cause: self._queues.without_page[cause] for cause in NO_PAGE_CAUSES}
 
     @property
@@ -462,7 +464,7 @@ class Frontier:
         return None if host is None else self._gate.seen(host, now)
 
     def serving(self, bar: Bar | None) -> Serving:
-        """Return the current capacity of the crawl, given that all due hosts wait for ``bar``."""
+        """Return the current capacity of the crawl. ``bar`` is the limit that all due hosts wait for, or None."""
         return Serving(bar, self._workbench.admits(), self._gate.share.slow_from)
 
     @property

@@ -1,4 +1,4 @@
-"""The politeness gate: when a host may be requested, and the reason if not now.
+"""The politeness gate: when a host may be requested, and if not now, why.
 
 The gap between two requests and the lease slots belong to a *host key* (``host_keys``). By default the key is the
 host's name, shared by http, https and all ports. The hosts of a key take turns, and the largest Crawl-delay of any of
@@ -40,7 +40,7 @@ class Gate:
         called: Callable[[str], None],
         siblings: Callable[[Host], Iterable[Host]],
     ) -> None:
-        """``called`` gets the name of each host whose turn in a line has come.
+        """``called`` is called with the name of each host that has its turn in a line.
 
         ``siblings`` returns the other stored hosts with the same name.
         """
@@ -60,13 +60,13 @@ class Gate:
     def change(self, settings: PolitenessSettings, limits: Limits) -> None:
         """Apply new settings. ``reconsider`` must then be called for each host."""
         self.settings, self.limits = settings, limits
-        self.refused.hosts.clear()  # robots.txt may be ignored now, and our own rules are evaluated again
+        self.refused.hosts.clear()  # the settings may now ignore robots.txt, and our own rules are evaluated again
         self._sends.change()
         self._bounded = limits.budget != BudgetSettings() or (limits.sites is not None and limits.sites.bound)
         self.own = OwnTimes(settings, limits.sites)
 
     def reconsider(self, host: Host) -> None:
-        """Shorten the hold of an unleased host if its gap is now shorter, or if the settings no longer hold it."""
+        """Shorten the hold of a host without a lease if its gap is now shorter, or the settings no longer hold it."""
         politeness = host.politeness
         pause, _ = self.gap(host)
         if self._keys.shared and politeness.crawl_delay is not None:
@@ -91,7 +91,7 @@ class Gate:
         self._keys.resume(self.loaded)
 
     def restore(self, host: Host) -> None:
-        """Adapt a stored host to the rules of this run.
+        """Adjust the next time of a stored host to the rules of this run.
 
         The stored time may be too late, because an earlier run had other rules or because the clock was set back.
         """
@@ -114,7 +114,8 @@ class Gate:
     def restore_queued(self, host: Host) -> None:
         """Restore a host with queued URLs, and hold it for one gap from the start of the run.
 
-        A request that was in flight when the previous process died left no trace; it may have been sent just before.
+        A request that was in flight when the previous process died left no trace; it may have been sent just before the
+        process died.
         """
         self.restore(host)
         pause, reason = self.gap(host)
@@ -123,7 +124,7 @@ class Gate:
     def retry_due(self, slot: bytes) -> float:
         """Return when a stored retry is due, in seconds since 1970.
 
-        The time is cut to the longest hold if the clock was set back.
+        If the clock has been set back, the time is cut to the longest hold.
         """
         time, longest = retry_time(slot), max(longest_hold(self.settings), self.limits.longest_retry)
         return self.loaded + longest if time > self.now + longest else time
@@ -131,7 +132,7 @@ class Gate:
     # -- asking ------------------------------------------------------------------------------------------------
 
     def gap(self, host: Host) -> tuple[float, HoldReason]:
-        """Return the seconds between two requests to the host, from end to start, and the rule behind them."""
+        """Return the seconds between two requests to the host, from end to start, and the rule that sets them."""
         asked = host.politeness.crawl_delay
         if self._keys.delays:
             asked = max(asked or 0.0, self._keys.delays.get(self._keys.key(host), 0.0))
@@ -172,7 +173,7 @@ class Gate:
         return not (host.state >= IN_LINE or host.side_request or host.asked >= self.politeness(host).per_host)
 
     def in_flight_may_use_up_budget(self, host: Host) -> bool:
-        """Return True if the requests in flight may use up the budget of the host."""
+        """Return True if the requests in flight to the host may use up its budget."""
         return self._bounded and pages_left(host, self.budget(host)) == 0
 
     def in_flight_may_use_up_domain(self, host: Host) -> bool:
@@ -198,14 +199,14 @@ class Gate:
         return self._keys.key(host) == self._keys.key(other)
 
     def enter(self, host: Host, now: float) -> float | None:
-        """Ask for a place for a request at ``now``, when the host's own time has come.
+        """Ask for a place for a request at ``now``, when the host is due by its own next time.
 
         Returns ``now`` if the request may be made; the gap after it is then reserved. Returns a later time if the host
         must wait until then, and None if it waits in a line until it is called.
         """
         self.now = now
         if self.own.has_hours and (opens := self.own.opens(self.politeness(host), now)) > now:
-            self.withdraw(host)  # give way to hosts of its key that have other hours
+            self.withdraw(host)  # so that hosts of its key with other hours can go first
             hold(host.politeness, opens, HoldReason.HOURS)
             return opens
         group = self._keys.entering(host, now)
@@ -293,7 +294,7 @@ class Gate:
             self._lines.call(group.slots.leave())
 
     def lend(self, lease: Lease, lent: bool) -> None:
-        """Free the slot of a visit that only waits (True), or take it back (False)."""
+        """With True, free the slot of a visit that only waits; with False, take the slot back."""
         lease.lent = lent
         if lease.state == INSIDE:
             self.share.held[lease.kind] += -1 if lent else 1
@@ -318,7 +319,7 @@ class Gate:
                 self.withdraw(host)  # a place reserved for it would be blocked during the whole hold
             elif group is not None:
                 hold(group, now + wait, reason)
-        if lease.kind or not host.tally.fetched & 7:  # sample one response in eight of quick hosts
+        if lease.kind or not host.tally.fetched & 7:  # of the responses of quick hosts, sample one in eight
             self.share.learn(lease.kind, request.seconds, pause, answered=not host.failures.in_a_row)
         if host.failures.retired:
             politeness.next_time, politeness.hold_reason = now, HoldReason.RETIRED
@@ -338,7 +339,7 @@ class Gate:
         return pause
 
     def robots_said(self, host: Host, crawl_delay: float | None, now: float) -> None:
-        """Store the Crawl-delay of the host's robots.txt, whose request ended at ``now``."""
+        """Store the Crawl-delay from the host's robots.txt; the request for that file ended at ``now``."""
         before, host.politeness.crawl_delay = host.politeness.crawl_delay, crawl_delay
         if self._keys.shared:
             self._keys.note_delay(host, before)
@@ -349,7 +350,7 @@ class Gate:
         hold(host.politeness, until, reason)
 
     def not_asked(self, host: Host) -> None:
-        """Undo the reserved gap after a place was given back without a request.
+        """Undo the reserved gap after a place has been given back without a request.
 
         The gap after the last real request still applies.
         """
@@ -382,7 +383,7 @@ class _Lines:
         self._names.discard(host.name)
 
     def call(self, name: str | None) -> None:
-        """Remove a host whose turn has come, and report it."""
+        """Remove a host that has its turn, and report it."""
         if name is not None:
             self._names.discard(name)
             self._called(name)

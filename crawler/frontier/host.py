@@ -47,10 +47,11 @@ class HostRecordError(ValueError):
 
 
 class RevisitLane(Struct, eq=False):
-    """The waiting revisits of one host. ``window``, ``cursor`` and ``complete`` are like those of its queue.
+    """The waiting revisits of one host. ``window``, ``cursor`` and ``complete`` have the same meaning as in
+    ``BackQueue``.
 
-    ``turns`` counts URLs taken from the fresh lane. It is not stored; after a restart it starts at the number of
-    finished URLs, so that the sequence continues.
+    ``turns`` counts URLs taken from the fresh lane. The count is not stored; after a restart it starts at the number of
+    finished URLs, so that the sequence of turns continues.
     """
 
     turns: int
@@ -64,8 +65,8 @@ class BackQueue(Struct, eq=False):
 
     ``size`` and ``retry_size`` count entries on disk, including those in flight. ``taken`` entries are in flight,
     ``retries_waiting`` wait in the retry lane. ``window`` holds the next rows of the fresh lane, each as slot and value
-    concatenated. ``complete`` is True if the window holds all waiting rows of that lane; otherwise the others are at or
-    after ``cursor``. ``revisits`` is None if none wait, and then the window does not hold any.
+    concatenated. ``complete`` is True if the window holds all waiting rows of that lane; otherwise the remaining rows
+    are at or after ``cursor``. ``revisits`` is None if no revisits wait.
     """
 
     size: int = 0
@@ -101,7 +102,7 @@ class BackQueue(Struct, eq=False):
     def front(self) -> int:
         """The class of the next first visit, or of a URL that a user wants now.
 
-        If it is not in memory, this is the class at the cursor, which may be earlier than the entry's own.
+        If the entry is not in memory, this is the class at the cursor, which may be earlier than that of the entry.
         """
         if self.retries_waiting and not self.retry_at:
             return self.retry_class
@@ -113,7 +114,8 @@ class BackQueue(Struct, eq=False):
 
     @property
     def first(self) -> bytes:
-        """A lower bound of the slots of waiting first visits in the fresh lane; exact while a row is in memory."""
+        """A lower bound of the slots of first visits that wait in the fresh lane; exact while any of their rows is in
+        memory."""
         return self.window[0][:FRESH_SLOT_SIZE] if self.window else FRESH_END if self.complete else self.cursor
 
     @property
@@ -131,7 +133,7 @@ class BackQueue(Struct, eq=False):
 
 
 class Politeness(Struct, eq=False, array_like=True):
-    """Whether and when a host may be requested next, and the deciding rule."""
+    """Tells whether and when a host may be requested next, and which rule decides it."""
 
     next_time: float = 0.0
     last_request: float = 0.0
@@ -178,16 +180,16 @@ class Tally(Struct, eq=False, array_like=True):
 
 
 class Growth(Struct, eq=False):
-    """Whether the queue of a host grows. Not stored."""
+    """Tells whether the queue of a host grows. Not stored."""
 
     grows: bool = False  # True if the queue recently grew as fast as it was read
-    deep: str = ""  # the last URL of that period, if it was far from the seeds
+    deep: str = ""  # the URL finished when growth was last measured, if it was far from the seeds
     finished: int = 0  # URLs finished in this run
     size_then: int = 0  # size of the queue when growth was last measured
 
 
 class DomainTally(Struct, eq=False):
-    """Counts of the requests to all hosts of a registrable domain. Not stored; the counts of each host are."""
+    """Counts of the requests to all hosts of a registrable domain. Not stored, unlike the counts of each host."""
 
     name: str
     fetched: int = 0
@@ -214,7 +216,7 @@ class Host(Struct, eq=False):
     waits: bool = False  # True while too many of its pages wait for a browser: nothing queued is handed out
     state: int = IDLE  # see ``states``
     ready: float = 0.0  # when it may be handed out, according to the heap
-    place: int = 0  # in the schedule: its class, its kind, and whether it is in a session
+    place: int = 0  # its place in the schedule: its class, its kind, and whether it is in a session
     kind: int = 1  # quick, new or slow, see ``slot_share``
     session_until: float = 0.0  # when its session ends (seconds since 1970); 0 if it is not in one
     session_pages: int = 0  # URLs handed out in its session
@@ -246,14 +248,14 @@ def count_finished(host: Host, entry: Entry | None) -> None:
     growth.finished += 1
 
 
-_CAUSES = (None, "excluded", "robots", "", "5xx", "429", "4xx", "blocked", None)  # by result; "": use the failure class
+_CAUSES = (None, "excluded", "robots", "", "5xx", "429", "4xx", "blocked", None)  # by result; "": by failure class
 _CAUSES_OF_FAILURES = {FailureClass.SERVER_ERROR: "5xx", FailureClass.THROTTLED: "429", FailureClass.LOGIN: "blocked"}
 _FAILURES = [_CAUSES_OF_FAILURES.get(each, each.word) for each in FailureClass]
 NO_PAGE_CAUSES = tuple(dict.fromkeys(filter(None, (*_CAUSES, *_FAILURES))))
 
 
 def cause_of_no_page(host: Host) -> str | None:
-    """Return why all URLs of the host finished without a page; None if it has given one or has URLs left."""
+    """Return why all URLs of the host finished without a page; None if the host has sent a page or has URLs left."""
     cause = None if host.queue.size else _CAUSES[host.tally.result]
     if cause != "":
         return cause
@@ -297,13 +299,13 @@ def host_name(key: bytes) -> str:
 
 
 def stored_host(value: bytes) -> StoredHost:
-    """Return a stored record, faster than ``decode_host``. Raises HostRecordError."""
+    """Return a stored record; faster than ``decode_host``. Raises HostRecordError."""
     try:
         _, host = _decode(value)
     except msgspec.DecodeError as error:
         raise HostRecordError(f"not a host record of version {_VERSION}: {error}") from error
     if host.politeness.hold_reason > HoldReason.ERRORS:
-        host.politeness.hold_reason = HoldReason.GAP  # these holds are decided again after a restart
+        host.politeness.hold_reason = HoldReason.GAP  # holds with these reasons are decided again after a restart
     return host
 
 
@@ -317,11 +319,11 @@ def decode_host(name: str, value: bytes) -> Host:
     numbers = (*times, politeness.robots_until, crawl_delay, politeness.latency or 0.0, tally.seconds, tally.opic_score)
     # NaN would break the order of the heap.
     if crawl_delay < 0 or not all(map(math.isfinite, numbers)):
-        raise HostRecordError(f"host {name}: times {numbers}")
+        raise HostRecordError(f"host {name}: its record contains invalid times: {numbers}")
     if not FRESH_START <= cursor <= FRESH_END.ljust(FRESH_SLOT_SIZE, b"\0"):
-        raise HostRecordError(f"host {name}: cursor {cursor.hex()}")
+        raise HostRecordError(f"host {name}: its record contains an invalid cursor: {cursor.hex()}")
     if retry_size > size:
-        raise HostRecordError(f"host {name}: {retry_size} of {size} entries wait for a retry")
+        raise HostRecordError(f"host {name}: its record counts {size} entries, of which {retry_size} wait for a retry")
     queue = BackQueue(size, retry_size, cursor, retry_size, size == retry_size)
     if has_revisits:
         queue.revisits = RevisitLane(tally.fetched + tally.failed, max(cursor, REVISIT_START))

@@ -1,10 +1,10 @@
 """Hosts that get no more requests.
 
-They are retired, blocked by the user, refused by one of our rules, over their budget, or their robots.txt could not be
-fetched.
+They are retired, blocked by the user, refused by one of our rules or over their budget, or their robots.txt could not
+be fetched.
 
-The URLs of a closed host are still handed out, so that each ends as a record with the reason, without a request. The
-same applies to URLs admitted later.
+The URLs of a closed host are still handed out, so that each ends as a record with the reason, without a request. URLs
+of the host that are admitted later end in the same way.
 """
 
 from __future__ import annotations
@@ -61,12 +61,13 @@ def closure(host: Host, budget: BudgetSettings) -> HostClosed | None:
     if budget.host_pages is not None and tally.fetched >= budget.host_pages:
         return _used_up(Rule.HOST_PAGES, f"{tally.fetched} of {budget.host_pages} responses have been used")
     if budget.host_bytes is not None and tally.size_read >= budget.host_bytes:
-        return _used_up(Rule.HOST_BYTES, f"{tally.size_read} of {budget.host_bytes} bytes are taken")
+        return _used_up(Rule.HOST_BYTES, f"{tally.size_read} of {budget.host_bytes} bytes have been used")
     return None if host.domain is None else _closure_of_domain(host.domain, budget)
 
 
 def _used_up(rule: Rule, words: str) -> HostClosed:
-    """Return the closure for a used-up budget. The rule names its setting, such as ``budget.host_pages``."""
+    """Return the reason to close a host that has used up a budget. The rule names its setting, such as
+    ``budget.host_pages``."""
     table, _, setting = rule.value.partition(".")
     return HostClosed(table, f"{setting}: {words}", refusal=Refusal.of_setting(rule, words))
 
@@ -74,21 +75,21 @@ def _used_up(rule: Rule, words: str) -> HostClosed:
 def _closure_of_domain(domain: DomainTally, budget: BudgetSettings) -> HostClosed | None:
     if budget.domain_pages is None or domain.fetched < budget.domain_pages:
         return None
-    words = f"{domain.fetched} of {budget.domain_pages} responses are taken from {domain.name}"
+    words = f"{domain.fetched} of {budget.domain_pages} responses have been used by hosts of {domain.name}"
     return _used_up(Rule.DOMAIN_PAGES, words)
 
 
 def retired_words(host: Host) -> str:
-    """Return a text that explains why the host was retired."""
+    """Return the words that explain why the host was retired."""
     times, snoozes, backoff, last, *_ = host.failures
     if last is FailureClass.THROTTLED:
         return f"its host answered 429 or 503 {backoff} times in a row"
     word = "no answer" if last is None else last.word
-    return f"its host gave no answer {times} times in a row, {snoozes} snoozes among them; the last: {word}"
+    return f"its host did not respond {times} times in a row and was snoozed {snoozes} times; last failure: {word}"
 
 
 def pages_left(host: Host, budget: BudgetSettings) -> int | None:
-    """Return how many more requests may start if each one in flight becomes a page; None if unlimited."""
+    """Return how many more requests may start if each request in flight fetches a page; None if there is no limit."""
     return None if budget.host_pages is None else max(0, budget.host_pages - host.tally.fetched - host.leased)
 
 
@@ -101,8 +102,8 @@ def in_flight_may_use_up_domain(host: Host, budget: BudgetSettings) -> bool:
 class DomainTallies:
     """Counts of responses for each registrable domain that the job knows, for domain budgets.
 
-    The counts are stored with the hosts and summed when a run starts, as each host is read then anyway. The sums take
-    about 250 bytes for each domain, and only if a domain budget is set.
+    The counts are stored with the hosts, and are summed when a run starts, because the run reads each host anyway. The
+    sums take about 250 bytes per domain; they exist only if a domain budget is set.
     """
 
     def __init__(self) -> None:
@@ -130,7 +131,7 @@ _FOR_EVER = float("inf")
 class RefusedHosts:
     """The hosts that a run refuses, because a rule of ours forbids them or their robots.txt could not be fetched.
 
-    Names and ports that are refused by their text stay refused for the whole run. A name that resolves to a private
+    A host whose name or port is forbidden by a rule stays refused for the whole run. A name that resolves to a private
     address is refused for a limited time, because the next lookup may return another address. Nothing is stored: the
     next run may permit these hosts. ``rule`` judges a ``host:port`` by its text; it must be fast.
     """

@@ -8,12 +8,13 @@
 Under any rule, hosts whose settings name a group (``[[site]] group``) have that group as their key.
 
 Hosts that share a key are a *group*. Most names have a single origin. A name therefore becomes a group only when a
-second origin of it enters the gate while the first may still be held. Until then the gate knows the host that entered
-last, and that host's own times apply to the name.
+second origin of it enters the gate while the first may still be held. Until then the gate remembers only the host that
+entered last, and the times of that host apply to the name.
 
-Memory: a group is forgotten when its gap has passed and none of its hosts is in flight or in a line. If more names than
-``MemoryLimits.names`` are held for longer, the records of a name's other hosts are looked up when it is requested. Keys
-with a Crawl-delay above ``politeness.delay`` are kept, since the delay applies to all hosts of the key.
+Memory: a group is forgotten when its gap has passed and none of its hosts is in flight or in a line. If more than
+``MemoryLimits.names`` names are held for longer than that, the records of the other hosts of a name are looked up when
+it is requested. Keys with a Crawl-delay above ``politeness.delay`` are kept, since the delay applies to all hosts of
+the key.
 """
 
 from __future__ import annotations
@@ -153,7 +154,7 @@ class HostKeys:
         return self._rule == "host" and not key.startswith(NAMED)
 
     def group(self, host: Host) -> Group | None:
-        """Return the group of the host, or None if it shares its key with no active host."""
+        """Return the group of the host, or None if no active host shares its key."""
         return self.groups.get(self.key(host)) if self.groups else None
 
     def hold_on(self, host: Host, now: float) -> KeyHold:
@@ -174,7 +175,7 @@ class HostKeys:
         return KeyHold(*self._held(first, now), first.inside >= self._settings(first).per_host)
 
     def entering(self, host: Host, now: float) -> Group | None:
-        """Return the group that a host enters at ``now``, or None if it shares its key with no active host."""
+        """Return the group that a host enters at ``now``, or None if no active host shares its key."""
         if not self.shared:
             return None
         key = host.key or self.key(host)
@@ -230,7 +231,7 @@ class HostKeys:
                 del self.delays[key]
 
     def _look(self, host: Host, now: float) -> Group | None:
-        """Return the group of a name whose hold is known only from the store, or None if the name is not held."""
+        """Return the group of a name whose hold is recorded only in the store, or None if the name is not held."""
         held = [self._held(each, now) for each in self._siblings(host)]
         until, reason = max(held, default=(0.0, HoldReason.NONE))
         if until <= now:
@@ -244,7 +245,7 @@ class HostKeys:
         return gap(self.delays.get(host.key), settings)[0] if self.delays else settings.delay
 
     def _begin(self, host: Host, now: float) -> Group:
-        """Create the group of a host, with the host known so far as its first member."""
+        """Create the group of a host; the host remembered for the name so far is its first member."""
         if len(self._alone) + len(self.groups) >= self._prune_at:
             self._make_room(now)
         key = host.key
@@ -286,6 +287,6 @@ class HostKeys:
 
 
 def hold(held: Politeness | Group, until: float, reason: HoldReason) -> None:
-    """Hold a host or a group until a time, unless it is held longer."""
+    """Hold a host or a group until a time, unless it is already held for longer."""
     if held.next_time < until:
         held.next_time, held.hold_reason = until, reason

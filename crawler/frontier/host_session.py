@@ -1,11 +1,11 @@
-"""Sessions: a host whose turn has come keeps the turn for several pages while other hosts wait.
+"""Sessions: a host that has its turn keeps it for several pages while other hosts wait.
 
 The connection, the name lookup and robots.txt then serve several pages, not one. (Heritrix calls it a session; BUbiNG's
 workbench has the same effect.) A session starts when the host's turn comes. It ends after ten URLs, or when the host's
 next turn would be more than a minute after the start. The first session of a host has one page, so that even a short
-run reaches every host before any host gets a second session. Slow hosts have no sessions, as they would keep slots from
-new hosts. A fetched robots.txt, however, always serves a page before the host's turn ends. Nothing is stored: after a
-restart no host is in a session.
+run reaches every host before any host gets a second session. Slow hosts have no sessions, because they would occupy
+slots that new hosts need. After a host's robots.txt has been fetched, however, a page is always requested before the
+host's turn ends. Nothing is stored: after a restart no host is in a session.
 """
 
 from __future__ import annotations

@@ -23,18 +23,18 @@ RETRIES = "its URLs failed and will be retried"
 
 
 class HostState(StrEnum):
-    """The state of a host. If several apply, the first in this list counts."""
+    """The state of a host. If several states apply, the first in this list counts."""
 
-    BLOCKED = "blocked"  # by the user, or over its budget: its URLs are excluded
+    BLOCKED = "blocked"  # blocked by the user, or over its budget: its URLs are excluded
     RETIRED = "retired"  # it keeps failing: its URLs are reported as failed
     PAUSED = "paused"  # by the user
     ROBOTS = "robots"  # its robots.txt is being fetched, or its address looked up
     LEASED = "leased"  # a request for a page is in flight
     IDLE = "idle"  # no URLs left
     SNOOZED = "snoozed"
-    WAITING = "waiting"  # its next time has not come
-    QUEUED = "queued"  # its time has come, and it waits for its turn or for a slot
-    READY = "ready"  # its time has come, and nothing blocks it
+    WAITING = "waiting"  # it is not due yet
+    QUEUED = "queued"  # it is due, and waits for its turn or for a slot
+    READY = "ready"  # it is due, and nothing blocks it
 
 
 # Requests to these hosts have stopped, or nothing is queued.
@@ -45,7 +45,7 @@ class HostRow(Struct, frozen=True):
     """One row of the host table.
 
     ``next_time`` is in seconds since 1970, or None if nothing is queued or requests to the host have stopped. ``rule``
-    is one word and ``reason`` a sentence that explain the state. ``errors`` counts the failures of all tries by class.
+    (one word) and ``reason`` (a sentence) explain the state. ``errors`` counts the failures of all tries by class.
     ``no_page`` is the reason why all its URLs finished without a page. ``needs_scripts`` counts its pages that show
     signs of needing scripts.
     """
@@ -71,7 +71,7 @@ class HostRow(Struct, frozen=True):
 class ScriptedHosts(Struct):
     """Number of hosts that probably need a browser: at least ``SCRIPTED_SHARE`` of their pages show signs of it.
 
-    ``named`` lists the worst.
+    ``named`` lists the hosts with the most such pages.
     """
 
     count: int = 0
@@ -89,7 +89,7 @@ class ScriptedHosts(Struct):
 
 
 class HostSnapshot(Struct, frozen=True):
-    """A host at one moment, for readers in other threads: it shares nothing with the working state.
+    """A snapshot of a host, for readers in other threads: it shares nothing with the working state.
 
     Times are in seconds since 1970.
     """
@@ -223,7 +223,7 @@ def _why(host: Host, state: HostState, now: float, budget: BudgetSettings, servi
         case HostState.SNOOZED:
             times, last = host.failures.in_a_row, host.failures.last
             word = "no answer" if last is None else last.word
-            return rule, f"{times} requests in a row without a response; the last: {word}"
+            return rule, f"{times} requests in a row without a response; last failure: {word}"
     if host.politeness.next_time <= now:
         return "retry", RETRIES
     return rule, host.politeness.hold_reason.words

@@ -18,8 +18,8 @@ scores of a host's pending URLs is stored with the host.
 
 The score is used twice. Among the entries in a host's window, the one with the highest score is next. A host whose
 pending URLs have a higher total score than the mean joins an earlier front queue than that of its next entry: one class
-for each factor of four, at most three. A host below the mean joins a later one. Important hosts therefore get more
-turns, but every host gets some.
+for each factor of four, at most three. A host whose total is below the mean joins a later front queue. Important hosts
+therefore get more turns, but every host gets some.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class Importance:
     def bring(self, host: Host, amount: float, before: float = 0.0) -> None:
         """Add ``amount`` to the score of the host, for new links to its pages.
 
-        ``before`` is the host's earlier score, if ``total`` does not contain it yet.
+        ``before`` is the score that the host already had, if ``total`` does not include it yet.
         """
         host.tally.opic_score += amount
         self.total += amount + before
@@ -86,7 +86,7 @@ class Importance:
             self.total = max(0.0, self.total - spent)
 
     def best(self, rows: Sequence[bytes]) -> int:
-        """Return the position of the row to take: the highest score among the rows of the first row's class.
+        """Return the position of the row to take: the one with the highest score in the class of the first row.
 
         A page that may have killed the process comes last, regardless of its score.
         """
@@ -114,6 +114,6 @@ class Importance:
 
 
 def _places(href: str) -> tuple[int, int]:
-    # Python salts string hashes per process, so that an attacker cannot choose URLs that share the cells of another.
+    # Python salts string hashes per process, so an attacker cannot choose URLs that share the cells of another URL.
     number = hash(href)
     return number % CELLS, (number >> 32) % CELLS

@@ -18,9 +18,10 @@ class Lease(Struct, eq=False):
     """A lease slot of a host.
 
     ``entry`` is the URL to fetch, or None for a side request: to look up the host's address, or to fetch its
-    robots.txt. ``closed`` is the reason if the URL ends without a request. ``kind`` is the kind of the host
-    (``slot_share``) when the lease started. ``state`` is described in ``states``. ``lent`` is True if the visit only
-    waits. ``beside`` is True for a request of a page being rendered; other requests to the host may run concurrently.
+    robots.txt. ``closed`` is set if the URL ends without a request, and gives the reason. ``kind`` is the kind of the
+    host (``slot_share``) when the lease started. ``state`` is described in ``states``. ``lent`` is True while the visit
+    only waits and others may use its slot. ``beside`` is True for a request of a page being rendered; other requests to
+    the host may run concurrently.
     """
 
     host: Host
@@ -76,7 +77,7 @@ class Retry(Struct, frozen=True):
 class Throttled(NamedTuple):
     """The host responded with 429 or 503, and the whole host is held.
 
-    ``entry`` is the URL's next try, or None if it has no tries left and is done.
+    ``entry`` is the URL's next try, or None if the URL has no tries left and is done.
     """
 
     entry: Entry | None
@@ -86,8 +87,8 @@ class Throttled(NamedTuple):
 class RobotsKnown(Struct, frozen=True):
     """The host's robots.txt was fetched, or the crawler gave up on it.
 
-    The rules apply ``until`` that time, in seconds since 1970. ``closed`` is the reason if the host gets no requests
-    before then.
+    The rules apply until the time ``until``, in seconds since 1970. ``closed`` is the reason if the host gets no
+    requests before then.
     """
 
     until: float
@@ -108,7 +109,7 @@ class RobotsLater(Struct, frozen=True):
 
 
 class AddressKnown(Struct, frozen=True):
-    """The ``address`` of the host was looked up; None if the lookup failed, and the host becomes its own group.
+    """The ``address`` of the host was looked up. If the lookup failed, it is None and the host becomes its own group.
 
     No request was made to the host.
     """

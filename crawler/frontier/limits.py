@@ -26,8 +26,8 @@ class Limits(Struct, frozen=True):
 
     ``budget`` is the budget of each host. New and slow hosts may always hold ``slow_slots`` of all ``slots``.
     ``longest_retry`` is a URL's longest wait for its next try, in seconds. ``revisits`` is the share of a host's turns
-    that revisits get while first visits wait too. ``sites`` are the settings of single hosts, None if there are none.
-    ``retry`` sets how often URLs are tried.
+    that revisits get while first visits wait too. ``sites`` are the settings of single hosts, or None if no host has
+    its own. ``retry`` sets how often URLs are tried.
     """
 
     budget: BudgetSettings = field(default_factory=BudgetSettings)
@@ -41,7 +41,7 @@ class Limits(Struct, frozen=True):
 
     @staticmethod
     def of(settings: Settings) -> Limits:
-        """Return the limits from the settings."""
+        """Return the limits that the settings define."""
         longest, sites = longest_retry(settings.retry), Sites(settings)
         return Limits(
             settings.budget,

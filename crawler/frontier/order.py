@@ -17,7 +17,7 @@ from crawler.base.settings.parts import CLASSES
 from crawler.frontier.entry import Entry, fresh_slot, revisit_slot
 
 _RANK_MAX = 2**64 - 1
-_PRIORITIES = 2**32  # on each side of 0
+_PRIORITIES = 2**32  # number of priorities on each side of 0
 _SEQUENCE_MAX = 2**30 - 1
 _MIDDLE_CLASS = 3
 
@@ -57,7 +57,7 @@ def slot_of(order: Order, entry: Entry, number: int) -> bytes:
 
 
 class Place(Struct, frozen=True):
-    """The position that another fetcher wants for a request in its host's queue.
+    """The position in its host's queue that another fetcher asks for when it adds a request.
 
     A larger ``priority`` comes first. Within a priority, requests that are not ``last`` come first, and among these the
     ``newest`` or the oldest.

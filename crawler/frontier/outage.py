@@ -1,7 +1,7 @@
 """Distinguishes an outage of our own network from failing hosts.
 
-Pure: hosts, addresses and times in, a verdict out. A single failing host proves nothing. Two observations point to our
-own network:
+Pure: it takes hosts, addresses and times, and returns a verdict. A single failing host proves nothing. Two observations
+point to our own network:
 
     many hosts       ``HOSTS`` or more hosts, at different addresses as far as these are known, have failed since the
                      last response of any host, and each had responded before
@@ -24,7 +24,7 @@ GOOD_MOST = 1_024  # number of responding hosts that are remembered
 
 
 class Failed(NamedTuple):
-    """The last failure of a host since it responded.
+    """The latest failure of a host since its last response.
 
     ``witness`` is True if it had responded before. ``local`` is True if this machine has no route to it.
     """
@@ -49,7 +49,7 @@ class OutageJudge:
     def answered(self, host: str, href: str, began: float) -> bool:
         """Record a host's response to a request that started at ``began``.
 
-        Returns True if any hosts are now to blame for their failures, or have recovered.
+        Returns True if this shows that any hosts are to blame for their failures, or have recovered.
         """
         good = self._good
         good[host] = href
@@ -94,7 +94,7 @@ class OutageJudge:
 
     @property
     def many(self) -> bool:
-        """True if too many hosts failed for the hosts to be the cause."""
+        """True if so many hosts have failed that the hosts cannot be the cause."""
         if len(self._failed) < HOSTS:
             return False
         return len({failed.address or host for host, failed in self._failed.items() if failed.witness}) >= HOSTS

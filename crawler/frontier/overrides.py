@@ -43,7 +43,7 @@ class Overrides:
         return host is not None
 
     def ask_again(self, name: str, batch: Batch) -> bool:
-        """Reset the failures of the host and its robots.txt. A pause or a block stays."""
+        """Reset the failures of the host, and forget its robots.txt. A pause or a block remains in force."""
         host = self._workbench.find(name)
         if host is not None:
             self._forgive(host)

@@ -12,9 +12,9 @@ LATE = 60.0  # seconds after which a host loses an unused turn
 class SiteRate:
     """Schedules the requests of hosts that match one ``[[site]]`` with a rate. Times are in seconds since 1970.
 
-    Each host that asks gets its own time, one after the other, and returns at that time. Hosts thus take turns in the
-    order in which they asked, and none has to ask repeatedly. A host that does not return loses its turn, and no other
-    host gets it.
+    Each host that asks gets a time of its own, after those of the hosts that asked before, and returns at that time.
+    Hosts thus take turns in the order in which they asked, and none has to ask repeatedly. A host that does not return
+    loses its turn, which then goes unused.
     """
 
     def __init__(self, seconds: float) -> None:
@@ -24,7 +24,7 @@ class SiteRate:
         self._turns: dict[str, float] = {}
 
     def turn(self, host: str, now: float) -> float:
-        """Ask for a request at ``now``.
+        """Ask at ``now`` to make a request.
 
         Returns ``now`` if the host may make one, which is then counted; else the time at which it may.
         """
@@ -53,7 +53,7 @@ class OwnTimes:
         self.has_hours = bool(settings.hours) or (sites is not None and sites.timed)
         self._sites = sites
         self._rates: dict[int, SiteRate] = {}  # by the number of the settings table
-        self._openings: set[float] = set()  # times until which hosts are held by their hours
+        self._openings: set[float] = set()  # times until which hosts are held, because they are outside their hours
 
     def opens(self, politeness: PolitenessSettings, now: float) -> float:
         """Return the earliest time for a request to a host with these settings: ``now`` within its hours. The host is

@@ -15,15 +15,15 @@ from crawler.frontier.host_status import RETRIES, next_time_of
 from crawler.frontier.politeness import HoldReason, gap
 from crawler.url.urls.domain import registrable_domain
 
-GROUPS_MOST = 100_000  # groups that are summed; beyond that, hosts of new groups are counted individually
+GROUPS_MOST = 100_000  # number of groups that are summed; beyond it, hosts of new groups are counted individually
 
 
 class HostTime(Struct, frozen=True):
     """The time until all ``pending`` URLs of a host have been requested.
 
     ``seconds`` is ``wait_seconds``, the time until its next request, plus ``seconds_per_url`` for each URL. ``reason``
-    is why it waits, empty if only for its gap; its retries may take longer. For ``hosts`` that share one gap it is the
-    sum, under the name of the host with most pending URLs.
+    is why the host waits, empty if only for its gap; its retries may take longer. For ``hosts`` that share one gap it
+    is the sum, under the name of the host with most pending URLs.
     """
 
     name: str
@@ -39,7 +39,7 @@ class Work(Struct, frozen=True):
     """The pending work of a host: ``size`` URLs from ``next_time`` (seconds since 1970). ``reason`` is why it waits,
     empty if only for its gap.
 
-    ``address`` is None if unknown. ``grows`` and ``deep`` come from its growth.
+    ``address`` is None if unknown. ``grows`` and ``deep`` are copied from the host's ``Growth``.
     """
 
     name: str
@@ -109,7 +109,7 @@ class _Group(Struct):
     pending: int = 0
     gaps: float = 0.0  # sum of the gaps of all URLs, in seconds
     responses: float = 0.0  # sum of the response times of all URLs, in seconds
-    delay: float = 0.0  # seconds; the longest Crawl-delay, which applies to all
+    delay: float = 0.0  # seconds; the longest Crawl-delay of the group, which applies to all of its hosts
     wait: float = float("inf")  # seconds until the first URL may be requested
 
 

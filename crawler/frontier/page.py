@@ -29,7 +29,7 @@ SIGNALLED = 2  # flag: the site reports a change since the last visit
 HASTENED = 4  # flag: the next visit was moved forward because of such a report
 _VERSION = 2
 _Count = Annotated[int, Meta(ge=0)]
-_INCREASE, _DECREASE = 0.4, 0.2  # relative change of an interval after a visit without, or with, a change
+_INCREASE, _DECREASE = 0.4, 0.2  # relative change of an interval after a visit that found no change, or a change
 
 
 class PageError(ValueError):
@@ -61,10 +61,10 @@ class Page(NamedTuple):
     """The state of a page.
 
     ``interval`` is in seconds, ``due`` and ``visited_at`` are in seconds since 1970. ``due`` is None while the page is
-    queued or in flight. ``fingerprint`` is None until a visit has a response. ``rate`` is None for a page that is
-    visited once more, and not by a schedule. ``gone`` counts the latest consecutive responses that say that the page
-    does not exist. ``marks`` combines OF_TEXT, SIGNALLED and HASTENED. ``stated`` is the time to which the site dates
-    the page's last change, 0 if unknown.
+    queued or in flight. ``fingerprint`` is None until a visit has a response. ``rate`` is None for a page that is not
+    on a schedule and is visited only once more. ``gone`` is the number of latest responses in a row that say that the
+    page does not exist. ``marks`` combines OF_TEXT, SIGNALLED and HASTENED. ``stated`` is the time at which the page
+    last changed according to its site, 0 if unknown.
     """
 
     entry: Entry
@@ -99,7 +99,7 @@ class Page(NamedTuple):
 def visited(
     page: Page | None, entry: Entry, answer: Answer | None, now: float, settings: RecrawlSettings, *, last_resort: bool
 ) -> tuple[Page, bool | None]:
-    """Return the page after a visit, and whether it had changed (None if it cannot be compared).
+    """Return the page after a visit, and whether it had changed (None if its contents cannot be compared).
 
     ``answer`` is None if the visit had no response. ``last_resort`` is True if a rule of the crawler refused the
     request, so that the longest interval applies.
@@ -119,7 +119,7 @@ def visited(
         changed = None
         interval = settings.max_interval if last_resort else _adapted(page.interval, False)
         if last_resort:
-            page = page.forgotten()  # a mirror of the site drops the page now
+            page = page.forgotten()  # a mirror of the site now drops the page
     elif answer.fingerprint is not None and answer.changed is None and not answer.is_comparable(page):
         changed, interval = None, page.interval  # the first response, or one that cannot be compared
     else:

@@ -65,7 +65,7 @@ _ERRORS_LEAST, _ERRORS_MOST = 0.1, 12  # (half a second to a minute) pauses afte
 
 
 class Patience(NamedTuple):
-    """How many chances failing hosts get. 0 means that they are never snoozed, or never retired."""
+    """How many chances failing hosts get. With 0, hosts are never snoozed, or never retired, for that reason."""
 
     snooze_after: int  # requests in a row without a response
     retire_after: int  # snoozes in a row
@@ -82,7 +82,7 @@ _GAPS = frozenset((HoldReason.NONE, HoldReason.GAP, HoldReason.CRAWL_DELAY))
 
 
 def gap(crawl_delay: float | None, settings: PolitenessSettings) -> tuple[float, HoldReason]:
-    """Return the seconds between the end of a request to a host and the start of the next, and the rule behind them.
+    """Return the seconds between the end of a request to a host and the start of the next, and the rule that sets them.
 
     This is the longer of ``delay``, and the Crawl-delay up to ``max_crawl_delay``.
     """
@@ -105,7 +105,7 @@ def hold_after_throttle(
 
 
 def cut_retry_after(seconds: float, settings: PolitenessSettings) -> float:
-    """Return the requested wait, cut to the longest one that is obeyed."""
+    """Return the wait that the server requested, cut to the longest one that is obeyed."""
     return min(max(seconds, 0.0), PATIENCE[settings.patience].retry_after_most)
 
 

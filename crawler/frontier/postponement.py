@@ -1,4 +1,4 @@
-"""Moves a URL behind all others of its host, because the crawler died while reading that URL's page.
+"""Moves a URL behind all others of its host, because the crawler died while it was reading the page at that URL.
 
 Pure: changes stored rows before the frontier loads them.
 """
@@ -26,8 +26,8 @@ _LAST_RANK = 2**64 - 1
 def postpone(store: Reader, key: bytes, number: int, batch: Batch) -> Entry | None:
     """Move the entry with that key to the end of its host's queue, and count the crash.
 
-    ``number`` is the number of its new slot. Returns the new entry, or None if the store has none with that key. Raises
-    EntryError and HostRecordError.
+    ``number`` is the number of its new slot. Returns the new entry, or None if the store has no entry with that key.
+    Raises EntryError and HostRecordError.
     """
     value = store.get(Family.PENDING, key)
     if value is None:

@@ -45,8 +45,8 @@ PREFIX = b"place/"  # prefix of the keys in META, followed by the href
 
 
 class Places:
-    """The slots of a job's pending URLs whose classes may change. A link with a better score looks up the URL's slot
-    here.
+    """The slots of a job's pending URLs whose classes may change. When a link with a better score is found, the URL's
+    slot is looked up here.
 
     A row maps an href to a slot. It is written in the transaction that queues the URL, and deleted in the one that
     finishes it. Rows are kept only while links have scores. A row is a hint: if no entry has the slot, because the URL
@@ -62,7 +62,7 @@ class Places:
             batch.put(Family.META, _key(entry.href), slot)
 
     def find(self, hrefs: Sequence[str]) -> list[bytes | None]:
-        """Return the slot of each href, or None for one without a row."""
+        """Return the slot of each href, or None for an href without a row."""
         return self._store.get_many(Family.META, [_key(href) for href in hrefs])
 
     def forget(self, href: str, batch: Batch) -> None:
@@ -82,7 +82,7 @@ _GREED = 4
 
 
 def read_host(store: Reader, name: str, value: bytes) -> Host:
-    """Return the host of a stored record. If only retries wait, also set the time of the first. Raises
+    """Return the host of a stored record. If only retries wait in its queue, also set the time of the first one. Raises
     HostRecordError."""
     host = decode_host(name, value)
     if host.queue.only_retries:
@@ -104,16 +104,16 @@ class BackQueues:
     ) -> None:
         """``due`` returns the time at which the retry in a slot may be taken, in seconds since 1970.
 
-        ``best`` returns the index of the row to take from a window of first visits; by default the first.
+        ``best`` returns the index of the row to take from a window of first visits; by default the first row is taken.
         """
         self._store = store
         self._due = due
         self._limits = limits.memory
         self._share = limits.revisits
         self._best = best
-        self._rows = 0  # total number of rows in all windows
+        self._rows = 0  # total number of rows in all windows together
         self.hosts = 0  # number of hosts with URLs queued or in flight
-        self.without_page = Counter[str | None]()  # finished hosts, by the reason for having no page (None: others)
+        self.without_page = Counter[str | None]()  # hosts without a page, by reason (None: all other hosts)
         self.places: Places | None = None  # slots of entries in fresh lanes; None if not needed
 
     def judge(self, host: Host) -> None:
@@ -375,7 +375,7 @@ def _finished(host: Host) -> int:
 
 
 def _is_empty(queue: BackQueue) -> bool:
-    """Return True if no revisit waits, and none that might return is in flight."""
+    """Return True if no revisit waits, and none is in flight that might return to the queue."""
     revisits = queue.revisits
     assert revisits is not None
     return not revisits.window and revisits.complete and not any(map(is_revisit, queue.out or ()))

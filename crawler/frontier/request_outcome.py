@@ -18,7 +18,7 @@ class FailureClass(IntEnum):
     SERVER_ERROR = 6  # a 5xx that may be transient
     THROTTLED = 7  # 429 or 503
     PROTOCOL = 8  # not HTTP
-    OTHER = 9  # a limit of the crawler, a content encoding that cannot be decoded
+    OTHER = 9  # a limit of the crawler was exceeded, or the content encoding cannot be decoded
     INTERNAL = 10  # the host responded, but the crawler could not read the response: a bug
     PROXY = 11  # no request reached the host, so the host is not to blame
     BLOCKED = 12  # a challenge or a denial instead of the page, with a success status
@@ -66,15 +66,15 @@ _UNANSWERED = frozenset(
 class HostResult(IntEnum):
     """The result of a host's finished URLs, the best last. The numbers are stored and never reused."""
 
-    NOTHING = 0  # none finished
-    EXCLUDED = 1  # by a rule, a limit or the user
+    NOTHING = 0  # no URL has finished
+    EXCLUDED = 1  # excluded by a rule, a limit or the user
     ROBOTS = 2  # disallowed by robots.txt
     FAILED = 3  # no response, or none to the request for robots.txt
     SERVER_ERROR = 4
     THROTTLED = 5
     CLIENT_ERROR = 6
     BLOCKED = 7  # a challenge, a denial or a login form
-    PAGE = 8  # or a redirect
+    PAGE = 8  # at least one page was fetched, or a redirect
 
 
 class RequestOutcome(NamedTuple):

@@ -1,4 +1,4 @@
-"""How often a URL is retried after a failure, and after which waits. Pure: seconds in, seconds out."""
+"""How often a URL is retried after a failure, and after which waits. Pure: it takes and returns seconds."""
 
 from __future__ import annotations
 
@@ -32,5 +32,5 @@ def retry_wait(tries: int, settings: RetrySettings, name: str) -> float:
 
 
 def longest_retry(settings: RetrySettings) -> float:
-    """Return the longest wait of any URL for its next try, in seconds."""
+    """Return the longest time that any URL waits for its next try, in seconds."""
     return settings.max_wait * (1 + _JITTER)

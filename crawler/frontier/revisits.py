@@ -6,8 +6,8 @@
 A page has a time or is queued, never both. Due pages move into their hosts' queues in order of time, up to a fixed
 number, so that memory and queues do not grow with the number of pages. If a host has enough revisits queued, its
 further pages form a line: they are postponed to times when it may have room, spaced by the host's pace as observed in
-its visits. Pages already waiting in a line go before pages that become due later. When half of all places are taken,
-each host is limited to one, so that slow hosts do not delay the others.
+its visits. Pages already waiting in a line go before pages that become due later. When half of all places in the queues
+are taken, each host is limited to one, so that slow hosts do not delay the others.
 
 Pure like the frontier: time is an argument (seconds since 1970), and changes go into the batch of the transaction.
 """
@@ -24,13 +24,13 @@ from crawler.frontier.page import Answer, Page, PageError, first_interval, milli
 from crawler.frontier.sitemap_dates import Statements, Trust, hear
 from crawler.frontier.visit_times import VisitTimes
 
-GONE_AFTER = 3  # consecutive 404 or 410 responses after which a page is not visited again
+GONE_AFTER = 3  # number of 404 or 410 responses in a row after which a page is not visited again
 ONCE = 0.0  # the interval of a page that is visited only once more
 QUEUED_MAX = 4_096  # maximum number of revisits in all host queues together
 HOST_MAX = 16  # maximum number of revisits in the queue of one host
-_LEAST_PACE = 0.01  # seconds between two revisits of a host without a gap
+_LEAST_PACE = 0.01  # least number of seconds assumed between two revisits of a host
 _HOSTS_MAX = 10_000  # number of remembered lines above which those that have ended are dropped
-_CROWD = 4  # limit multiplier for a host whose queue of due pages fills faster than it drains
+_CROWD = 4  # multiplies the limit of a host whose queue of due pages fills faster than it drains
 _LEARN = 0.05  # weight of the newest interval between two visits
 _TIME = 8  # size of a time in bytes
 
@@ -49,7 +49,7 @@ def once_more(entry: Entry, visits: int) -> Page:
 def split_due_key(key: bytes) -> tuple[float, str]:
     """Split a key of ``due`` into (time in seconds since 1970, href); raises PageError."""
     if len(key) <= _TIME or not key[_TIME:].isascii():
-        raise PageError(f"not a time and a page: {key!r}")
+        raise PageError(f"not the due time and URL of a page: {key!r}")
     return int.from_bytes(key[:_TIME], "big") / 1000, key[_TIME:].decode("ascii")
 
 
@@ -77,8 +77,8 @@ class Revisits:
         self._total = 0  # total number of queued revisits
         self._lines: dict[str, _Line] = {}
         self._times = VisitTimes(store, settings)
-        # Returns the earliest permitted time for a revisit, given a time: the start of the next round if there are
-        # rounds.
+        # Returns the earliest permitted time for a revisit that is due at the given time: the start of the next round
+        # if there are rounds.
         self.next_round: Callable[[float], float] = lambda time: time
         self._first = b""  # lower bound of the keys in ``due``; a scan from here skips deleted keys
 
@@ -105,11 +105,11 @@ class Revisits:
     def finish(
         self, entry: Entry, answer: Answer | None, now: float, batch: Batch, *, excluded: bool
     ) -> tuple[Page, bool | None, int] | None:
-        """Schedule the next visit of a page after a visit.
+        """Schedule the next visit of a page that has just been visited.
 
         Returns the page, whether it had changed, and the increase in the number of pages that have a time. A page that
-        is gone leaves the schedule and has no ``due`` time. Returns None if the page was never in the schedule, for
-        example if it was excluded at its first visit.
+        no longer exists leaves the schedule and has no ``due`` time. Returns None if the page was never in the
+        schedule, for example if it was excluded at its first visit.
         """
         if entry.revisit:
             self._leave(self._queue_of(entry.href), now)
@@ -139,8 +139,8 @@ class Revisits:
     def again(self, entry: Entry, visits: int, batch: Batch) -> tuple[Entry, int] | None:
         """Queue a page for another visit, even if pages are not revisited.
 
-        ``visits`` is the minimum number of earlier visits to assume for the page. Returns its entry for the frontier
-        and the number of pages that lost their time; None if it is already queued. Raises PageError.
+        ``visits`` is the minimum number of earlier visits to assume for the page. Returns the page's entry for the
+        frontier and the number of pages that lost their time; None if the page is already queued. Raises PageError.
         """
         page, had_time = self.page(entry.href), 0
         if page is None:
@@ -165,7 +165,7 @@ class Revisits:
         stored = self._store.get_many(Family.PAGES, [href.encode("ascii") for href in hrefs])
         for (key, _), href, value in zip(rows, hrefs, stored, strict=True):
             if value is None:
-                raise PageError(f"{href} is due but has no page record")
+                raise PageError(f"{href} is due for a revisit, but the store has no record of the page")
             page = unpack_page(value)
             batch.delete(Family.DUE, key)
             name = self._queue_of(href)

@@ -31,11 +31,12 @@ class SendTimes:
         self._prune_at = _PRUNED
 
     def change(self) -> None:
-        """Apply new settings: an earlier gap then lasts no longer than the gap of the request waiting for it."""
+        """Apply new settings: a gap that started under the old ones then lasts no longer than that of the request
+        waiting for it."""
         self._settings += 1
 
     def next_time(self, key: str, gap: float, now: float) -> float:
-        """Return when a request may be sent for the owner of the gap (seconds): ``now`` or later."""
+        """Return when a request with this ``gap`` in seconds may be sent for the owner ``key``: ``now`` or later."""
         event = self._last.get(key)
         if event is None:
             return now

@@ -10,7 +10,7 @@ from crawler.frontier.slot_share import ALL, QUICK, Kinds
 
 
 class Bar(StrEnum):
-    """The limit that a due host waits for. If several apply, the first in this list counts."""
+    """The limit that a due host waits for. If several limits apply, the first in this list counts."""
 
     CRAWL = "crawl"  # the crawl hands out no URLs
     RATE = "rate"  # requests wait for the rate limit of all hosts together
@@ -35,7 +35,7 @@ class Serving(Struct, frozen=True):
     """The current capacity of a crawl.
 
     ``bar`` is the limit that all due hosts wait for, or None. ``kinds`` are the kinds of hosts that may have a slot
-    (see ``slot_share``). A host that takes longer than ``slow_from`` seconds is slow.
+    (see ``slot_share``). A host that takes longer than ``slow_from`` seconds to respond is slow.
     """
 
     bar: Bar | None = None
@@ -43,7 +43,7 @@ class Serving(Struct, frozen=True):
     slow_from: float = float("inf")
 
     def bar_of(self, kind: int, *, in_session: bool) -> Bar | None:
-        """Return the limit that a due host of that kind waits for; None if it is requested at once."""
+        """Return the limit that a due host of that kind waits for; None if the host is requested at once."""
         if not self.kinds[kind] and self.bar in (None, Bar.TURN):
             return Bar.SLOT
         if self.bar is not None:

@@ -1,4 +1,4 @@
-"""The dates of changes that sites publish, and how far each site is trusted.
+"""The dates at which sites say that their pages changed, and how far each site is trusted.
 
 Sitemaps and feeds date the last change of the pages that they list. A date after our last visit is a *signal*: our copy
 of the page is probably outdated. Some sites date everything with today, or nothing correctly (arXiv 2502.02430, "A
@@ -11,11 +11,11 @@ or in silence, and with a change or without. Six sums are kept for each host:
     expected  foreseen    changes expected there by the estimated change rates, without the site's signals
 
 The *excess* is the probability that a signal means a change of a page that our estimate considers unchanged: changes
-found with a signal, beyond those found anyway. The latter are the changes that the estimates expect, corrected by the
-changes found in silence. A host without silences, which dates everything with today, has no excess, and neither does
-one whose dates are random. Uncertainty counts against the site, so a host is trusted only after its dates have proved
-right. *Silence* is evidence too: where most changes have signals, a page without one changes less often than its rate
-suggests.
+found with a signal, beyond those that would be found anyway. The latter are the changes that the estimates expect,
+corrected by the changes found in silence. A host without silences, which dates everything with today, has no excess,
+and neither does one whose dates are random. Uncertainty counts against the site, so a host is trusted only after its
+dates have proved right. *Silence* is evidence too: where most changes have signals, a page without one changes less
+often than its rate suggests.
 
 ``changefreq`` is only a guess by the site: it shifts the prior of a page that was never seen to change.
 
@@ -35,9 +35,9 @@ from crawler.frontier.recrawl.change_rate import ChangeRate
 
 DAY = 86_400.0
 LEAST = 0.05  # smallest excess that counts
-_KEPT = 0.98  # decay of the earlier visits of a kind at each new one
-_SILENCES = 4.0  # silences required before a host is trusted
-_DOUBT = 2.0  # wrong signals assumed in the prior
+_KEPT = 0.98  # weight that earlier visits of a kind keep at each new visit
+_SILENCES = 4.0  # number of silences required before a host is trusted
+_DOUBT = 2.0  # number of wrong signals that the prior assumes
 _MOST = 0.95  # highest excess
 _PREFIX = b"signals/"
 _VERSION = 2
@@ -48,7 +48,7 @@ class Stated(NamedTuple):
     """The change date and frequency of a page in a sitemap or feed.
 
     It last changed between ``begin`` and ``end`` (seconds since 1970; 0 and 0 if there is no date). ``frequency`` is
-    how often it changes: 1 (hourly) to 3 (rarely), or 0.
+    how often it changes: 1 (hourly) to 3 (rarely), or 0 if unknown.
     """
 
     begin: float
@@ -81,12 +81,13 @@ class Trust(NamedTuple):
 
     @property
     def silence(self) -> float:
-        """The factor by which the rate of a page without a signal is reduced."""
+        """The factor that reduces the change rate of a page without a signal."""
         excess = self.excess
         return 1.0 if excess < LEAST else 1.0 - excess * self.right / (self.right + self.unsaid + 1.0)
 
     def after(self, *, signalled: bool, changed: bool, chance: float) -> Trust:
-        """Return the evidence after a visit. ``chance`` is the probability of a change by the estimate alone."""
+        """Return the evidence after a visit. ``chance`` is the probability of a change according to our estimate
+        alone."""
         if signalled:
             kept = (_KEPT * self.signals + 1.0, _KEPT * self.right + changed, _KEPT * self.expected + chance)
             return Trust(*kept, *self[3:])

@@ -8,11 +8,11 @@ Hosts share the time of slots. There are three kinds:
 
 Quick hosts come first: slow and new hosts together hold only the slots that quick ones leave free. The need of quick
 hosts follows from Little's law: a host that responds in ``s`` seconds and is requested again after a gap of ``g`` holds
-``s / (s + g)`` slots on average. As requests arrive at random, twice the square root is added. Slow and new hosts may
-always hold a quarter of the slots. If hosts of both kinds wait, each kind gets half.
+``s / (s + g)`` slots on average. Because requests arrive at random, twice the square root of that number is added. Slow
+and new hosts may always hold a quarter of the slots. If hosts of both kinds wait, each kind gets half.
 
-If first requests end soon, this limit is unnecessary for new hosts. Additional ones are therefore admitted within a
-window: it grows by one with each new host that responds soon, and halves with each that does not, as in TCP congestion
+As long as first requests end soon, new hosts do not need this limit. Additional ones are therefore admitted within a
+window: it grows by one for each new host that responds soon, and is halved for each that does not, as in TCP congestion
 control. It leaves free the slots that quick hosts in sessions need. Quick hosts not in a session then wait behind the
 new ones. While all quick hosts together need at most half of the slots, however, the window leaves these free too, and
 none of them waits: a crawl with a few good hosts loses nothing to hundreds of new ones that turn out to be dead.
@@ -41,7 +41,7 @@ Kinds = tuple[bool, bool, bool, bool]
 
 
 def kind_of(host: Host, slow_from: float) -> int:
-    """Return the kind of a host. A host is slow if it takes longer than ``slow_from`` seconds."""
+    """Return the kind of a host. It is slow if its responses take longer than ``slow_from`` seconds."""
     latency = host.politeness.latency
     if host.failures.in_a_row > 0:
         return SLOW
@@ -81,7 +81,8 @@ class SlotShare:
         if not few:
             need = self._need(active)
         need += math.sqrt(need)
-        # Few hosts never use all slots. With many, each slot kept free is wasted, as no other host may use it.
+        # Few hosts never use all slots. With many hosts, each slot kept free is wasted, because no other host may use
+        # it.
         kept = math.ceil(need) if few else int(need)
         admits_new = room and not (slow and held_new > held_slow)
         admits_new = admits_new or held_new < min(window, self._slots - kept)
@@ -90,7 +91,7 @@ class SlotShare:
         return True, admits_new, room and not (new and held_slow > held_new), not first
 
     def limit(self, quick: int) -> int:
-        """Return how many slots new and slow hosts may hold together, given the number of quick ones."""
+        """Return how many slots new and slow hosts may hold together, given the number of quick hosts."""
         need = self._need(quick)
         return max(self.least, self._slots - math.ceil(need + 2.0 * math.sqrt(need)))
 

@@ -13,20 +13,20 @@ A host
     IDLE       is not waiting: it has nothing to hand out, or all its lease slots are taken
     QUEUED     has a ticket in the schedule
     IN_LINE    waits in a line at the gate, for its turn among the hosts of its key or address
-    BOTH       one of its requests waits in a line; a ticket for others is still in the schedule
+    BOTH       one of its requests waits in a line; a ticket for other requests is still in the schedule
 """
 
 from __future__ import annotations
 
 from typing import Protocol
 
-OUTSIDE, INSIDE, ANSWERED, CLOSED, OVER = range(5)  # of a lease; integers, because lookups in an enumeration cost more
-IDLE, QUEUED, IN_LINE, BOTH = range(4)  # of a host
+OUTSIDE, INSIDE, ANSWERED, CLOSED, OVER = range(5)  # of a lease; integers: lookups in an enumeration cost more
+IDLE, QUEUED, IN_LINE, BOTH = range(4)  # states of the queue of a host
 
 ENTER, ANSWER, END = range(3)  # events of a lease
 SCHEDULE, UNSCHEDULE, WAIT, CALL = range(4)  # events of a host
 
-NO = -1  # marks an invalid transition
+NO = -1  # marks a transition that is not allowed
 
 LEASE = {
     # state:      (OUTSIDE, INSIDE,   ANSWERED, CLOSED, OVER)

@@ -36,7 +36,7 @@ class VisitTimes:
             self._budget = Budget(settings, self._budget.threshold)
 
     def trust(self, host: str) -> Trust:
-        """Return the trust in a host; an empty one, to be learned again, if its record cannot be read."""
+        """Return the trust in a host. If its record cannot be read, the trust is empty and must be learned again."""
         return unpack_trust(self._store.get(Family.META, trust_key(host))) or Trust()
 
     def learn(self, host: str, before: Page, visited_at: float, changed: bool, batch: Batch) -> None:
@@ -62,7 +62,7 @@ class VisitTimes:
         return min(interval, self._budget.mean) if page.entry.sitemap else interval
 
     def sooner(self, page: Page, trust: Trust, now: float, batch: Batch) -> Page | None:
-        """Return the page with an earlier visit if its trusted site signals a change; else None."""
+        """Return the page with an earlier next visit if its site is trusted and signals a change; else None."""
         excess, due = trust.excess, page.due
         if excess < LEAST or due is None or page.rate is None or page.marks & HASTENED or not page.marks & SIGNALLED:
             return None

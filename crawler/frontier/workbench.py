@@ -228,7 +228,7 @@ class Workbench:
         return share.admits(active * each, max((active + quick) * each, quick_held), new=new, slow=slow)
 
     def _ready(self, host: Host) -> float | None:
-        """Return when the host may be handed out; None if not before its state changes."""
+        """Return when the host may be handed out; None if it must not be handed out before its state changes."""
         queue, politeness = host.queue, host.politeness
         queued = queue.size - queue.taken
         if not queued or host.state >= IN_LINE or host.side_request or host.waits:
@@ -236,7 +236,7 @@ class Workbench:
         if host.leased and host.asked >= self.gate.politeness(host).per_host:
             return None
         if self.gate.closure(host) is not None:
-            return self.gate.now  # not earlier: open hosts must get their turns too
+            return self.gate.now  # not before other hosts that are due: open hosts must get their turns too
         if politeness.paused or (host.leased and self.gate.in_flight_may_use_up_budget(host)):
             return None
         next_time = politeness.next_time
@@ -307,7 +307,7 @@ class Workbench:
             self._in_memory.trim_resting()
 
     def _called(self, name: str) -> None:
-        """Put a host back on the heap when its turn in a line has come."""
+        """Put a host back on the heap when it has its turn in a line."""
         host = self._in_memory.get(name)
         if host is None:
             host = self._stored(name)
@@ -394,7 +394,7 @@ class Workbench:
     def take_back(self, lease: Lease, now: float) -> None:
         """Undo ``begin`` after a request whose outcome does not count for the host. The caller then saves the host."""
         self.gate.now = now
-        lease.host.located = False  # its address may have been looked up in the same outage
+        lease.host.located = False  # its address may have been looked up during the same outage
         if lease.state == INSIDE:
             lease.host.politeness.last_request = now
             self.gate.ended(lease.host, now)

@@ -3,7 +3,7 @@
     busy      leased: never evicted
     waiting   on the heap. Above the limit, compare the host placed last with the one that has been there longest, and
               evict the one that is not in a session, or else the one that is ready later. The hosts that stay are thus
-              those that are next, and a host that is held for an hour does not keep others out
+              those that are next, and a host that is held for an hour does not keep others out of memory
     resting   on no heap: in a line at the gate, or paused. The last to arrive is evicted first, because the one that
               has waited longest is called next
     idle      nothing queued; the least recently used is evicted first

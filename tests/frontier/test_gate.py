@@ -157,7 +157,7 @@ def test_the_hosts_of_a_domain_have_a_budget_together(restarts: bool) -> None:
         assert sum(row.fetched for row in own) == 23
         assert {(row.state, row.rule) for row in own} == {(HostState.BLOCKED, "budget")}
         assert all(row.reason.startswith("domain_pages: ") for row in own)
-        assert all(row.reason.endswith(f" are taken from shared{domain}.test") for row in own)
+        assert all(row.reason.endswith(f" have been used by hosts of shared{domain}.test") for row in own)
     assert protocol.outcomes["fetched"] + protocol.outcomes["excluded"] == 180
 
 

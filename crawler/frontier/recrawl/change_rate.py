@@ -23,7 +23,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 SHAPE = 0.5  # the prior; broad, because the rates of pages differ by orders of magnitude
-_FADE = 0.95  # share of the evidence kept at each visit; the rest reverts to the prior
+_FADE = 0.95  # share of the evidence kept at each visit; the prior replaces the rest
 _SHORTEST = 1e-3  # seconds
 _GUESSES = {1: 3_600.0, 2: 86_400.0, 3: 2_592_000.0}  # seconds between two changes, by the frequency that a site states
 _SWAY = 3.0  # limit on the factor by which the site's estimate scales the prior

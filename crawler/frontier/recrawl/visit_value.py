@@ -1,4 +1,4 @@
-"""Decides when a revisit is worth its request, so that the budget goes where it buys the most freshness.
+"""Decides when a revisit is worth its request, so that the budget is spent where it buys the most freshness.
 
 A page is *fresh* from a visit until it changes. For a given number of visits, pages are fresh for the largest share of
 time if each page is visited when the value of a visit reaches a threshold common to all pages (Azar, Horvitz, Lubetzky,
@@ -25,7 +25,7 @@ from crawler.base.settings.parts import RecrawlSettings
 from crawler.frontier.recrawl.change_rate import ChangeRate
 
 _STEP = 0.005  # change of the threshold's logarithm if an interval is twice the mean
-_LONGEST = 8.0  # intervals count at most as this multiple of the mean
+_LONGEST = 8.0  # an interval counts as at most this multiple of the mean
 _FIRST = 1 - 2 / math.e  # value of a visit to an average page after the mean interval, as a fraction of it
 _RANGE = math.log(1e6)  # the threshold's logarithm stays within this distance of its initial value
 _LEAST_CHANCE = 0.05  # probability of a change below which a visit is not worth its request
@@ -59,7 +59,7 @@ def interval_at(rate: ChangeRate, threshold: float, least: float, most: float) -
 
 
 class Budget:
-    """The threshold that keeps the mean interval of all pages at the configured mean."""
+    """Finds the threshold at which the mean interval of all pages is the configured mean."""
 
     def __init__(self, settings: RecrawlSettings, threshold: float | None = None) -> None:
         """``threshold`` is the value saved by an earlier run, if any."""
@@ -81,15 +81,15 @@ class Budget:
         if interval > self._mean and shape * self._mean > exposure:
             interval = self._mean
         self._follow(interval)
-        # The requests saved here are not spent on other pages: no visit is worth more there.
+        # The requests saved here are not spent on other pages, where no visit is worth more.
         rare = exposure * math.expm1(_RARE / shape)
         return interval if rare < interval else min(rare, self._most)
 
     def sooner(self, rate: ChangeRate, age: float, apparent: float) -> float | None:
         """Return the seconds after its last visit at which a page is due, or None if no visit keeps it fresh.
 
-        ``age`` is the time since the last visit; ``apparent`` is the age of an unannounced page that would be equally
-        likely to have changed. Both are in seconds.
+        ``age`` is the time since the last visit; ``apparent`` is the age at which a page without an announced change
+        would be equally likely to have changed. Both are in seconds.
         """
         if rate.mean * self._mean > 1.0:
             return None
@@ -98,7 +98,8 @@ class Budget:
         return sooner
 
     def moved(self, interval: float, sooner: float) -> None:
-        """Adjust the threshold for a visit that was scheduled after ``interval`` seconds and now comes sooner."""
+        """Adjust the threshold for a visit that was scheduled after ``interval`` seconds and now comes after
+        ``sooner``."""
         self._shift(_STEP * (min(interval / self._mean, _LONGEST) - min(sooner / self._mean, _LONGEST)))
 
     @property

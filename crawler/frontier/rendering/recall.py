@@ -25,18 +25,19 @@ from math import sqrt
 from typing import Any, NamedTuple
 
 CHANCES = (1.0, 0.25, 0.05, 0.01)  # chances of an audit
-AT_MOST = (20, 60, 200)  # limits on the number of pages that would not be rendered, for each chance but the last
+AT_MOST = (20, 60, 200)  # each chance but the last applies up to this number of pages that would not be rendered
 NEW_MOST = 0.05  # limit on the certain audits of new shapes, as a share of the pages that would not be rendered
 _DECIDED, _GAINED, _LEVELS, _EACH = 0, 1, 2, 3
 SIZE = _LEVELS + _EACH * len(CHANCES)
-_Z = 1.959964  # a normal variable is in -z to z with probability 0.95
+_Z = 1.959964  # a normal variable lies between -z and z with probability 0.95
 
 
 class Recall(NamedTuple):
     """The recall with its 95% interval; None if no known page needs the browser.
 
-    ``pages`` were visited, ``rendered`` of them were rendered, including ``audits``; ``hits`` of the audits were
-    needed. ``missed`` is the estimated number of further pages that need the browser.
+    ``pages`` pages were visited, and ``rendered`` of them were rendered, ``audits`` of these as audits; ``hits`` of the
+    audits found a page that needs the browser. ``missed`` is the estimated number of further pages that need the
+    browser.
     """
 
     value: float | None

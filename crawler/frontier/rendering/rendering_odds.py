@@ -2,8 +2,8 @@
 
 For each host and each shape, counters record how often pages show signs of needing scripts, and how many of the
 rendered pages, with and without signs, gained links or text. The chance that the next page gains something is derived
-from these counters. The host's counters weigh as much as one page of each shape, and the global prior as much as a few
-pages of each host. A page is rendered if its chance is at least ``PAYS``, or ``PAYS_PLAIN`` for a page without signs::
+from these counters. The host's counters weigh as much as one page of a shape, and the global prior as much as a few
+pages of a host. A page is rendered if its chance is at least ``PAYS``, or ``PAYS_PLAIN`` for a page without signs::
 
     signs       most pages with signs gain something: they are rendered until about six of a shape gained nothing
     shape       a page without signs is rendered if audits of its shape found gains, or if many pages of the host have
@@ -39,12 +39,12 @@ SHAPES_MOST = 20_000  # shapes and hosts; in memory, about 300 bytes each
 PAYS, PAYS_PLAIN = 0.1, 0.2  # thresholds for pages with and without signs
 WEIGHT, WEIGHT_OF_SIGNS = 1, 8  # weights of priors, in pages; the second is for the global prior of pages with signs
 SEEN_MOST, RENDERED_MOST = 64, 32
-NEW = 7  # pages of a shape before a certain audit is worthwhile
+NEW = 7  # number of pages of a shape before a certain audit is worthwhile
 _WITH_SIGNS, _WITHOUT = 0.9, 0.01  # prior share of pages that gain something
 
 
 class Why(StrEnum):
-    """Why a page is rendered."""
+    """The reason why a page is rendered."""
 
     SIGNS = "signs"  # it shows signs of needing scripts
     ALWAYS = "always"  # required by the settings
@@ -135,7 +135,7 @@ class Paying:
         return Paid(self, keys, bool(signs), why, level)
 
     def note(self, paid: Paid, batch: Batch) -> None:
-        """Update the counters with the outcome of a page. Called by ``Paid.put``."""
+        """Update the counters with the outcome of a page. ``Paid.put`` calls this."""
         if paid.counts:
             count(self._counts, paid.level, rendered=paid.why is not None, gained=bool(paid.gained))
         for key in paid.keys:
@@ -149,7 +149,7 @@ class Paying:
     def _drawn(self, href: str) -> float:
         """Return a number from 0 to 1 that looks random but is fixed for a URL.
 
-        It is fixed because the URL may be visited again after a kill.
+        It is fixed because the URL may be visited again after the process was killed.
         """
         digest = blake2b(href.encode(), digest_size=8, key=self._secret, person=b"audit").digest()
         return int.from_bytes(digest) / 2**64
@@ -158,7 +158,7 @@ class Paying:
 def shape_of(href: str) -> str:
     """Return the shape of a URL: its number of path segments, the pattern of the first one, and its query parameters.
 
-    A path of a single plain word has an empty pattern, as it predicts nothing about others.
+    A path of a single plain word has an empty pattern, because the word predicts nothing about other paths.
     """
     path, query = split_path(href[href.find("/", 8) :])
     segments, first = path_shape(href)

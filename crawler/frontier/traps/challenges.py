@@ -20,7 +20,7 @@ from urllib.parse import parse_qsl
 
 from msgspec import Struct
 
-BODY_MOST = 64 * 1024  # bytes; few challenges are longer, and a longer one needs a sign in its head
+BODY_MOST = 64 * 1024  # bytes; few challenges are longer, and a longer page is a challenge only with a sign in its head
 READ_MOST = 1024 * 1024  # bytes searched at the start of a page; the search blocks the event loop
 LINKS_MOST = 8  # maximum number of links of a challenge: to its vendor, to a help page
 
@@ -49,8 +49,8 @@ _HEADERS = (
     ("x-amzn-waf-action", frozenset({"challenge", "captcha"}), "challenge of AWS WAF"),
 )
 WALL_HEADERS = frozenset(name for name, _, _ in _HEADERS)
-# Markup that must all occur in one page. The first piece is the rarest, and at least one looks different when a page
-# merely shows it.
+# Markup that must all occur in one page. The first piece is the rarest, and at least one piece looks different in a
+# page that merely shows the markup.
 _MARKUP: tuple[tuple[str, tuple[bytes, ...]], ...] = (
     ("challenge of Cloudflare", (b"window._cf_chl_opt", b"/cdn-cgi/challenge-platform/", b"<title>Just a moment...<")),
     (

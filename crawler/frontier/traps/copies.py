@@ -38,7 +38,7 @@ else:
     digest_at_once = _native.content_digest
 
 DISTANCE = 3  # maximum number of bits in which the simhashes of near copies differ
-SIMHASH_BYTES_MOST = 256 * 1024  # hashing the words of a larger page would delay the crawl
+SIMHASH_BYTES_MOST = 256 * 1024  # bytes; hashing the words of a larger page would delay the crawl
 COMPARED_MOST = 64  # maximum number of pages compared for each shared band
 _BANDS = 4
 _WORDS = 3  # number of words that are hashed together
@@ -123,8 +123,8 @@ def remember(href: str, content: Content, batch: Batch) -> None:
 def content_digest(body: bytes) -> bytes:
     """Return 16 bytes: BLAKE2b of the body without white space.
 
-    The hash is cryptographic, so that the author of one page cannot make another page of the host look like a copy of
-    it.
+    The hash is cryptographic, so that the author of a page cannot make another page of the host look like a copy of
+    that page.
     """
     return driven(_digest(body))
 

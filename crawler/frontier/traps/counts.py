@@ -66,9 +66,9 @@ def digest_of(text: str) -> bytes:
 
 
 class DomainTraps:
-    """The counters of all domains of a job: all hosts of a domain together may have a multiple of one host's limit.
+    """The counters of all domains of a job. The limit of a domain is a multiple of the limit of a host.
 
-    With a wildcard DNS record a domain has endless hosts, each with the limits of a host. URLs of one pattern, and
+    With a wildcard DNS record a domain has endless hosts, each with its own limits. URLs of one pattern, and
     parameter sets of one path, are therefore also counted for the domain, in steps of 100; a host with fewer than 100
     of a kind does not count and costs nothing. Once the domain has fifty times the limit of a host, each of its hosts
     may have 100 of that kind at most. A thousand honest hosts are not affected until they have five thousand URLs of
@@ -79,7 +79,7 @@ class DomainTraps:
         self._counts = counts
 
     def allows(self, number: int, subject: tuple[str, str], most: int, changed: dict[bytes, int]) -> bool:
-        """Return True if a host that has ``number`` of its own limit of ``most`` may have one more.
+        """Return True if a host that has used ``number`` of its limit of ``most`` may have one more.
 
         ``subject`` is the host with its port, and the kind that is counted. The domain's new count is put into
         ``changed``.

@@ -56,7 +56,7 @@ _IDS = re.compile(_ID.encode("ascii"))
 _WORD = re.compile("[0-9A-Za-z_]+")
 _NUMBERS = re.compile(rb"[0-9]+")
 _PAIR = re.compile(r";[^/;?]*|[?&][^&]*")
-_SEEN, _PAGE, _DIFFERENT, _COUNTED = 1, 2, 4, 8  # states of a rest (3 means that one page was different)
+_SEEN, _PAGE, _DIFFERENT, _COUNTED = 1, 2, 4, 8  # states of a rest (3: one of its pages was different)
 
 
 class Form(Struct, frozen=True):
@@ -83,7 +83,7 @@ class Form(Struct, frozen=True):
         return not self.name.endswith("=")
 
 
-Sight = tuple[Form, bytes | None]  # the form of a visited URL, and the page's identity if it is evidence
+Sight = tuple[Form, bytes | None]  # the form of a visited URL, and the page's identity if the visit is evidence
 
 
 def forms_of(href: str) -> list[Form]:

@@ -1,4 +1,4 @@
-"""Limits the servers that links may lead to: those that our rules permit, in bounded number.
+"""Limits the servers that links may lead to: our rules must permit them, and their number is bounded.
 
 Pages invent names and ports: a name has 65,535 ports, and a domain with a wildcard record has endless hosts, each with
 its own queue, robots.txt and gap.
@@ -68,7 +68,7 @@ def _hosts(domain: str, settings: TrapSettings) -> _Limit:
 
 
 def refusal_of_limit(rule: Rule, subject: str, settings: TrapSettings) -> Refusal:
-    """Return the refusal of a link to a further port of a name, or host of a domain, under this rule."""
+    """Return the refusal, under this rule, of a link to a further port of a name or a further host of a domain."""
     limit = _ports(subject) if rule is Rule.TOO_MANY_PORTS else _hosts(subject, settings)
     return limit.refusal
 
@@ -165,7 +165,7 @@ class Origins:
         return limits
 
     def _met(self, host: str) -> bool:
-        """Return True if the host is already counted: with another port, or known before counting started."""
+        """Return True if the host is already counted, with another port, or was known before counting started."""
         ports = host.encode("ascii") + b":"
         if self._counts.number(digest_of(f"{host} max_ports")):
             return True

@@ -16,7 +16,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 
-MAX_SEGMENTS = 32  # path segments; relative links that miss their target nest forever
+MAX_SEGMENTS = 32  # path segments; relative links that miss their target make ever longer paths
 MAX_REPEATS = 4  # occurrences of one segment in a path, as in /a/b/a/b/a/b
 MOST_NAMES = 32  # distinct parameters in a pattern; bounds its length, not the counts
 

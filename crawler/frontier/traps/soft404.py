@@ -1,6 +1,6 @@
 """Soft 404s: the page that a host sends with a success status for paths that do not exist.
 
-If such a page has links relative to its own address, each of them leads to another such page, without end. The page of
+If such a page has links relative to its own address, each link leads to another such page, without end. The page of
 each host is learned in these steps:
 
     several URLs have the same page      with links and of different shapes, regardless of its text: it is *suspected*
@@ -48,11 +48,11 @@ HOST_MOST = 8  # suspicions per host
 HOSTS_KEPT = 20_000  # hosts in memory, about 500 bytes each
 LINKS_KEPT = 16  # hashes of links kept per host
 APPLICATION_MOST = 2**15  # largest page of a single-page application, in bytes
-LINKS_MOST = 4_096  # limit of a page's links; no "not found" page has more
+LINKS_MOST = 4_096  # maximum number of links of a page; no "not found" page has more
 GROUPS_KEPT = 20_000  # pages in memory that may be the same under several URLs, about 400 bytes each
 GROUPS_A_HOST = 64
-BODY_MOST = 2**18  # limit of a page's bytes; no larger page is a soft 404
-NAMED_MOST = 200  # limit of the occurrences of its own URL that are removed from a page
+BODY_MOST = 2**18  # maximum size of a page in bytes; no larger page is a soft 404
+NAMED_MOST = 200  # maximum number of occurrences of its own URL that are removed from a page
 SIZE = 16  # size of a fingerprint in bytes
 _HALF = 8
 _PROBE = "this-page-does-not-exist-"
@@ -85,7 +85,7 @@ class PageKind(IntEnum):
 
 
 class Row(NamedTuple):
-    """A suspicion. ``home`` is True if the host's home page is the same; ``probe`` is the requested href."""
+    """A suspicion. ``home`` is True if the host's home page is this page too; ``probe`` is the requested href."""
 
     state: State
     home: bool
@@ -257,7 +257,7 @@ class Soft404:
         return host
 
     def _make_room(self, host: _Host) -> None:
-        """Count one more group of this host, the most recently used one, and evict others if necessary."""
+        """Count one more group of this host, which becomes the latest used, and evict other groups if necessary."""
         self._groups += 1
         if len(host.groups) >= GROUPS_A_HOST:
             del host.groups[next(iter(host.groups))]
@@ -375,7 +375,7 @@ def encode_row(row: Row) -> bytes:
 
 
 def decode_row(key: bytes, value: bytes) -> tuple[str, bytes, Row]:
-    """(host, fingerprint, suspicion) of a row; raises Soft404RecordError."""
+    """Return (host, fingerprint, suspicion) of a row; raises Soft404RecordError."""
     host, fingerprint = key[: -SIZE - 1], key[-SIZE:]
     try:
         row = Row(State(value[0]), bool(value[1]), value[_HEAD:].decode("ascii"))

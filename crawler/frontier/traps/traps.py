@@ -2,7 +2,7 @@
 
 They are detected by counting and refused by rule, and cost bounded memory and records.
 
-For every host, and for the domains of hosts, these are counted:
+For every host, and for every domain of hosts, the following are counted:
 
     distinct URLs of one pattern             more than ``traps.max_variants`` are refused
     patterns of one path with a query        more than ``traps.max_query_shapes`` are refused
@@ -50,14 +50,14 @@ from crawler.url.urls.host_key import host_key
 CLOSED = b"x"  # key: this byte and the same digest; value: the limit and the host; for ids also a space and the form
 KEY_BYTES = 17
 _LIMITS = ("max_variants", "max_query_shapes", "max_segments", "max_repeats", "max_id_copies")
-# A large number of query shapes comes from filters that combine, or from invented names.
+# A path gets many query shapes from filters that can be combined, or from invented names.
 MOST = {
     "max_query_shapes": 1_000,
     "max_segments": MAX_SEGMENTS,
     "max_repeats": MAX_REPEATS,
     "max_id_copies": MAX_ID_COPIES,
 }
-_COUNTING = _LIMITS[:2]  # the others refuse every URL
+_COUNTING = _LIMITS[:2]  # the other limits refuse every URL
 _OF_IDS = _LIMITS[4]
 _RULES = {limit: Rule(f"traps.{limit}") for limit in _LIMITS}
 
@@ -244,7 +244,7 @@ class Traps:
             host = host_key(href)
             self._closed.setdefault(host, set()).add(counted.key)
             if counted.limit == _OF_IDS:
-                return  # was stored when the form was closed
+                return  # this trap was stored when its form was closed
             batch.put(Family.TRAPS, CLOSED + counted.key, bytes([_LIMITS.index(counted.limit)]) + host.encode("ascii"))
 
     def _closed_by(self, href: str) -> str | None:
@@ -280,7 +280,7 @@ def _of_ids(form: Form, href: str) -> tuple[Counted, Refusal]:
 
 
 def decode_closed(value: bytes) -> tuple[str, str]:
-    """(limit, host) of a closed trap; raises TrapRecordError."""
+    """Return (limit, host) of a closed trap; raises TrapRecordError."""
     try:
         return _LIMITS[value[0]], value[1:].decode("ascii")
     except (IndexError, UnicodeDecodeError) as error:
@@ -288,7 +288,7 @@ def decode_closed(value: bytes) -> tuple[str, str]:
 
 
 def check_row(key: bytes, value: bytes) -> int:
-    """Return the count that a stored row of this family contains, or 0 if it has none; raises TrapRecordError."""
+    """Return the count in a stored row of this family, or 0 if the row has none; raises TrapRecordError."""
     if len(key) != KEY_BYTES or key[:1] not in (COUNT, CLOSED):
         raise TrapRecordError("not a key of a trap")
     if key[:1] == COUNT:

@@ -1,10 +1,10 @@
 """The ledger of URLs that a probabilistic seen-set reports as seen, perhaps wrongly.
 
-When a Bloom filter reports a URL as new, it is right; when it reports it as seen, it may be wrong. With a ledger, a
-false positive delays the page by a few seconds instead of losing it. Every URL that the filter reports as seen is
-*doubted*: the transaction that found it also stores, in its batch, everything needed to queue it later. During the
-crawl, the doubted URLs are looked up in sorted batches among the on-disk digests of all URLs ever admitted. If the
-digest is there, the URL was seen. Otherwise it was a false positive, and is admitted now.
+When a Bloom filter reports a URL as new, the filter is right; when it reports a URL as seen, it may be wrong. With a
+ledger, a false positive delays the page by a few seconds instead of losing it. Every URL that the filter reports as
+seen is *doubted*: the transaction that found it also stores, in its batch, everything needed to queue it later. During
+the crawl, the doubted URLs are looked up in sorted batches among the on-disk digests of all URLs ever admitted. If the
+digest of a URL is there, the URL has been seen. Otherwise it was a false positive, and is admitted now.
 
     a key that the filter reports as seen
         ->  settled recently                    nothing to do     in memory; nearly all: most links repeat a few URLs
@@ -13,8 +13,8 @@ digest is there, the URL was seen. Otherwise it was a false positive, and is adm
         ->  row in the family SEEN              confirmed
         ->  no row                              false positive: queued, journalled, gets its row
 
-A key is *settled* once it was admitted, confirmed or doubted. The ledger remembers a bounded number of settled
-keys. A forgotten one only costs another row and another lookup each time it is met.
+A key is *settled* once it has been admitted, confirmed or doubted. The ledger remembers a bounded number of settled
+keys. A forgotten key only costs another row and another lookup each time it is met.
 
 Rows are those of the exact seen-set (``rows``), and their digests are those of the journal: two of n keys share one by
 chance with probability below n**2 / 2**129. An author of links cannot force it, because the hash has a secret.
@@ -48,15 +48,15 @@ class LedgerCounts(Struct):
     """The ledger's counts since the job started. Stored as a version byte and three 8-byte numbers."""
 
     waiting: int = 0  # doubted, and not looked up yet
-    confirmed: int = 0  # doubted, and found to be seen
-    false_positives: int = 0  # doubted, but found to be new and admitted
+    confirmed: int = 0  # doubted, and then found to have been seen before
+    false_positives: int = 0  # doubted, but then found to be new, and admitted
 
     def encode(self) -> bytes:
         return _COUNTS.pack(_VERSION, self.waiting, self.confirmed, self.false_positives)
 
     @classmethod
     def decode(cls, value: bytes | None) -> LedgerCounts:
-        """Decode the output of ``encode``; None means an unused ledger. Raises FilterError."""
+        """Decode the output of ``encode``; for None, return the counts of an unused ledger. Raises FilterError."""
         if value is None:
             return cls()
         if len(value) != _COUNTS.size or value[0] != _VERSION:
@@ -69,7 +69,7 @@ class Ledger:
     call ``note`` or ``decide`` only once per batch."""
 
     def __init__(self, store: Reader, *, waiting: int = WAITING, settled: int = SETTLED) -> None:
-        """Raises OSError, or FilterError if the number of stored doubted keys differs from their count."""
+        """Raises OSError, or FilterError if the number of doubted keys in the store differs from the stored count."""
         self._store = store
         self.counts = LedgerCounts.decode(store.get(Family.META, LEDGER_COUNTS))
         self._most_waiting = waiting
@@ -83,8 +83,8 @@ class Ledger:
         self, keys: Sequence[str], digests: bytes, new: Sequence[int], entry_of: Callable[[int], Entry], batch: Batch
     ) -> None:
         """Record the filter's answers for ``keys``. The keys at the positions ``new`` are admitted with this batch. The
-        others are doubted, unless they are settled. ``entry_of`` returns the entry to queue if the key at a position
-        turns out to be new. Raises OSError."""
+        other keys are doubted, unless they are settled. ``entry_of`` returns the entry to queue if the key at a
+        position turns out to be new. Raises OSError."""
         unsettled = self._settled.meet(digests)
         if new:
             self.put([keys[i] for i in new], _chosen(digests, new), batch)
@@ -149,7 +149,8 @@ class Ledger:
         return taken
 
     def _read_ahead(self) -> None:
-        """Read rows that are not in memory. Raises FilterError if their number differs from the count."""
+        """Read the rows that are not in memory. Raises FilterError if the number of rows differs from the stored
+        count."""
         rows = self._store.scan(Family.LEDGER, b"", None, self._most_waiting)
         if len(rows) != min(self._most_waiting, self.counts.waiting):
             raise FilterError(f"the ledger counts {self.counts.waiting} doubted URLs, but {len(rows)} are stored")

@@ -1,7 +1,7 @@
 """Recently met digests: a memo of bounded size, which may forget digests but has no false positives.
 
 The C code (``native/recent.c``) holds them in lines of four, the latest first, 16 bytes each. The reference here
-has two sets: when the younger one is full, it replaces the older one. Both compare whole digests.
+has two sets: when the younger one is full, it replaces the older one. Both implementations compare whole digests.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Protocol
 from crawler.seen.exact.rows import DIGEST_BYTES
 from crawler.seen.slices.compiled import recent_digests
 
-_SET_BYTES = 128  # per digest in a set, including the free half of its table
+_SET_BYTES = 128  # bytes per digest in a set, including the free half of its table
 
 
 class RecentDigests(Protocol):

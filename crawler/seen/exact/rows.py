@@ -7,11 +7,12 @@
 
 The host comes first because the rows of a host are then adjacent: the links of a page, most of which stay on its host,
 are looked up in a few neighbouring blocks. The host is taken from the key, not from the fetched address: if a rule maps
-two addresses to one key, they must share a row. For a key that is not a URL the same part of the text is used.
+two addresses to one key, they must share a row. For a key that is not a URL, the part of the text at the same place is
+used.
 
 Two keys share a row only if both hashes agree. For n keys that happens by chance with probability below n**2 / 2**129,
-at 10**9 keys 1.5 * 10**-21. An author of links cannot force it, because the digest has a secret. The host hash needs
-none: if two hosts share one, their rows are merely adjacent.
+which is 1.5 * 10**-21 for 10**9 keys. An author of links cannot force it, because the digest has a secret. The host
+hash needs none: if two hosts share one, their rows are merely adjacent.
 """
 
 from __future__ import annotations

@@ -6,11 +6,11 @@
 
 The rows are authoritative. They are written in the batch of the transaction that queues the URLs (``admit``), so a key
 is seen if and only if it was queued. The filter in front is a cache of the rows, as the bits of other seen-sets are a
-cache of the journal: it is stored in generations and brought up to date with ``restore``. A superfluous bit costs a
-lookup. A key missing from the filter would be fetched twice, never skipped.
+cache of the journal: it is stored in generations and brought up to date with ``restore``. A superfluous bit in the
+filter costs a lookup. A URL whose key is missing from the filter would be fetched twice, but never skipped.
 
-Order of calls: later calls with the same batch see its changes; all calls see them once the batch is
-written. So write a batch before starting the next. Use one thread at a time: the store and the batch are not locked.
+Order of calls: later calls with the same batch see its changes; calls with other batches see them only once the batch
+is written. So write a batch before starting the next. Use one thread at a time: the store and the batch are not locked.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class ExactSeenSet:
         self._front = front
         stored = store.get(Family.META, ROW_COUNT)
         if stored is not None and len(stored) != ROW_COUNT_FORM.size:
-            raise FilterError(f"the stored row count of the exact seen-set has {len(stored)} bytes")
+            raise FilterError(f"the stored row count of the exact seen-set is damaged: it has {len(stored)} bytes")
         self._count: int = 0 if stored is None else ROW_COUNT_FORM.unpack(stored)[0]
         self._batch: Batch | None = None
         self._changed: dict[bytes, bool] = {}  # row -> True if it exists once the batch is written
@@ -139,8 +139,8 @@ class ExactSeenSet:
     # -- keys outside transactions -----------------------------------------------------------------------------
 
     def add_many(self, keys: Iterable[Key]) -> list[int]:
-        """Add ``keys`` in a batch of their own. Returns the positions of the new ones, ascending. Raises OSError; after
-        a failed write, the set must be reopened."""
+        """Add ``keys`` in a batch of their own. Returns the positions of the new ones, ascending. Raises OSError if the
+        store fails; after a failed write, the set must be reopened."""
         batch = self._store.batch()
         _, new = self.admit(keys, batch)
         self._store.write(batch)
@@ -154,7 +154,7 @@ class ExactSeenSet:
         """Add the keys of ``others``, 4,096 per batch. Raises OSError."""
         for keys in others:
             if isinstance(keys, str | bytes):
-                list_keys(keys)  # raises TypeError
+                list_keys(keys)  # raises TypeError for a single key
             rest = iter(keys)
             while some := list(itertools.islice(rest, _TOGETHER)):
                 self.add_many(some)
@@ -171,11 +171,11 @@ class ExactSeenSet:
         return self.contains_many((key,))[0]  # type: ignore[arg-type]  # raises TypeError for anything else
 
     def lookup(self, key: Key) -> Lookup:
-        """Look up the key. The answer is certain, so it names no slices."""
+        """Look up the key. The answer is always certain, and names no slices."""
         return Lookup(key in self, self.certain, 0.0, 0, ())
 
     def forget(self, key: Key) -> None:
-        """Delete the row of one key. Raises OSError, or AbsentKeyError if it has none."""
+        """Delete the row of one key. Raises OSError, or AbsentKeyError if the key has no row."""
         batch = self._store.batch()
         if self._delete_rows((key,), batch):
             raise AbsentKeyError(f"not in the exact seen-set: {key!r}")
@@ -188,7 +188,7 @@ class ExactSeenSet:
     # -- looking up --------------------------------------------------------------------------------------------
 
     def _known(self, rows: Sequence[bytes], digests: bytes, changed: Mapping[bytes, bool]) -> set[bytes]:
-        """Return the rows that are in the store, or will be after the changes."""
+        """Return those of the rows that are in the store, or will be once the changes are written."""
         maybe = {row for row, held in zip(rows, self._front.contains_digests(digests), strict=True) if held}
         asked = sorted(maybe.difference(changed))  # sorted, so that neighbours are read together
         found = self._store.get_many(Family.SEEN, asked) if asked else ()

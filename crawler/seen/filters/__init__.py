@@ -1,9 +1,9 @@
 """Membership filters: they report whether a URL was seen before.
 
-Every outlink of every page is looked up in the *seen-set*, so it limits how many URLs a crawl can handle. Stored
-exactly, a URL takes about a hundred bytes; in a Bloom filter two to four, but a new URL is occasionally
-reported as known and silently skipped. The filters here report how often that happens, before they are built and while
-they fill, and how many URLs were lost so far.
+Every outlink of every page is looked up in the *seen-set*, so the seen-set limits how many URLs a crawl can handle.
+Stored exactly, a URL takes about a hundred bytes; in a Bloom filter two to four, but a new URL is occasionally reported
+as known and silently skipped. The filters here report how often that happens, before they are built and while they
+fill, and how many URLs were lost so far.
 
 The fixed-size filters that a seen-set consists of are in ``crawler.seen.slices``. From low to high:
 
@@ -14,12 +14,12 @@ The fixed-size filters that a seen-set consists of are in ``crawler.seen.slices`
     watched_keys      measures the false-positive rate
     slice_entry, chain
                       slices that form a seen-set, looked up by digests
-    key_filter        the same, looked up by keys
+    key_filter        the same slices, looked up by keys
     chain_compaction  replaces a chain by one larger slice
     scalable, bloom, counting, cuckoo, digest_table
                       the kinds
     kinds             the kinds by name
-    planning          the sizes of slices before they are created
+    planning          computes the sizes of slices before they are created
 
 This package reads no clock and does not depend on asyncio. Only ``filter_file`` opens files, at paths that it is given.
 Filters are thread-safe: each call takes the filter's lock.

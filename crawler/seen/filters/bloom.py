@@ -36,7 +36,7 @@ _WITH_BITS: dict[str, type[ClassicSlice]] = {ClassicSlice.layout: ClassicSlice, 
 
 
 class FixedFilter(Filter):
-    """One slice, which accepts more keys than its capacity."""
+    """A filter of one slice, which accepts more keys than its capacity."""
 
     capacity: int
 
@@ -84,7 +84,7 @@ class BloomFilter(FixedFilter):
         """
         self.capacity, self.fpp = check_shape(capacity, fpp)
         if (bits is None) != (hashes is None) or (bits is not None and layout not in _WITH_BITS):
-            raise FilterError("bits and hashes must be given together, for the layouts classic, guava and guava32 only")
+            raise FilterError("give bits and hashes together, and only for the layouts classic, guava and guava32")
         self.layout = layout
         self.bits = None if bits is None else whole_number(bits, "bits")
         self.hashes = None if hashes is None else whole_number(hashes, "hashes")

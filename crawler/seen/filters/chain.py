@@ -19,9 +19,9 @@ the journal sets the same bits again. A slice that can lose keys (``Forgetful``)
 open one is copied as of that moment (``cow_snapshot``). If a sealed one must lose a key, a changed copy with a new
 segment name replaces it, and the stored one remains unchanged.
 
-Union. Two chains with equal parameters are united by concatenating their slices: a key is known if either knew
-it, and both may misjudge an absent key, so their bounds add up. Kinds with a single slice unite the slices themselves
-instead (OR of bits, sum of counters, the tags of both).
+Union. Two chains with equal parameters are united by concatenating their slices: a key is known if either chain knew
+it, and each of them may misjudge an absent key, so their bounds add up. Kinds with a single slice unite the slices
+themselves instead (the OR of their bits, the sums of their counters, or the tags of both).
 
 Threads. Every public method takes the filter's lock, so several threads may add, look up and forget concurrently. The
 exceptions are a snapshot that is not whole, which belongs to the thread that completes it, and ``SuccessorSlice``.
@@ -58,8 +58,8 @@ _HASHES_DIFFER = (
     "filters can only be united if they hash keys with the same secret: create one with the secret of the other "
     "(--secret-of FILE; in Python, hash=other.hash)"
 )
-_CHUNK = CHUNK  # keys compared with the same state; limits the memory of a batch
-_WARY = 256  # keys added at a time to a slice that an attacker's keys may fill
+_CHUNK = CHUNK  # keys that are compared with one state of the chain; limits the memory of a batch
+_WARY = 256  # keys added at a time to a slice that an attacker may fill with chosen keys
 _WATCHED = "watched"
 
 
@@ -68,10 +68,10 @@ class Chain(ABC):
 
     kind: str
     fpp: float
-    _compacts = False  # True if one slice may replace all
+    _compacts = False  # True if one slice may replace the whole chain
 
     def __init__(self, hash: KeyHash | None) -> None:
-        """With ``hash`` None, create a hash with its own secret."""
+        """If ``hash`` is None, create a hash with a secret of its own."""
         self.hash = hash or KeyHash.new()
         self._sampling = self.hash.sampling()
         self._watch_with(WatchedKeys())
@@ -134,8 +134,9 @@ class Chain(ABC):
         return found
 
     def added(self, put: int, rest: bytes) -> None:
-        """Handle a report of the compiled kernel: it put ``put`` new keys into the newest slice, which has no room for
-        the others, whose digests are ``rest``. Only the kernel calls this, with the lock held."""
+        """Handle a report of the compiled kernel: the kernel has put ``put`` new keys into the newest slice, which has
+        no room for the other new keys. ``rest`` are the digests of these. Only the kernel calls this, with the lock
+        held."""
         self._count(put)
         if rest:
             self._put(Batch(digest_words(rest)))
@@ -217,7 +218,7 @@ class Chain(ABC):
         room = self._room()
         if room is not None and keys > room:
             raise FullError(
-                f"the {self.kind} filter is full: it holds {len(self)} keys with room for {room} more, not {keys}"
+                f"the {self.kind} filter is full: it holds {len(self)} keys and has room for {room} more, not {keys}"
             )
 
     def _full(self, entry: SliceEntry) -> bool:
@@ -266,8 +267,8 @@ class Chain(ABC):
         """Add all keys of ``other`` and take over its memory: ``other`` must not be used afterwards.
 
         The count is exact for ``digest``. For ``bloom`` and ``bitmap`` it is estimated from the bits; for the other
-        kinds a key in both counts twice. Raises ``FilterError``, which names the parameters in which the two differ,
-        and ``FullError`` if there is no room.
+        kinds, a key that is in both counts twice. Raises ``FilterError``, which names the parameters in which the two
+        differ, or ``FullError`` if there is no room.
         """
         self._add_all(other, iter(other._chain))
 
@@ -286,7 +287,7 @@ class Chain(ABC):
             self._watched.unite(other._watched)
 
     def _made_like(self) -> dict[str, JSON]:
-        """Return the parameters that must be equal in both to unite them."""
+        """Return the parameters that must be equal in two seen-sets to unite them."""
         return self.parameters()
 
     def _unite(self, other: Chain, taken: Iterator[SliceEntry]) -> None:
@@ -316,7 +317,7 @@ class Chain(ABC):
         return total
 
     def _bound(self) -> float:
-        """Return the upper bound of the compound fpp for any number of keys; for an overfull slice, its current fpp."""
+        """Return the bound of the compound fpp for any number of keys, or the fpp of an overfull slice if higher."""
         promised = compound((self.fpp, self._merged_bound))
         last = self._chain[-1]
         if not self._overfills or last.count <= last.capacity:
@@ -392,7 +393,7 @@ class Chain(ABC):
             return [self._watched_segment()]
 
     def _watched_segment(self) -> Segment:
-        # Skipped watched keys are not in the journal. The others are already in the stored set when the
+        # Skipped watched keys are not in the journal. The other watched keys are already in the stored set when the
         # journal adds them again, which changes nothing.
         return Segment(_WATCHED, False, {"holds": "watched keys"}, self._watched.dump())
 
@@ -444,12 +445,12 @@ def _check_figures(state: Mapping[str, Any]) -> None:
     whole = all(isinstance(number, int) for number in (compactions, merged))
     if not whole or compactions < 0 or not 0 <= merged < max(1, len(state.get("slices", ()))):
         raise FilterError(
-            f"invalid state of a seen-set: compacted {compactions} times, with {merged} slices of other sets"
+            f"the state of the seen-set is invalid: {compactions} compactions, {merged} slices from other sets"
         )
     skipped, bound = state.get("skipped_before", 0.0), state.get("guests_bound", 0.0)
     if not 0 <= skipped < inf or not 0 <= bound <= 1:
         raise FilterError(
-            f"invalid state of a seen-set: {skipped} skipped URLs, a bound of {bound} for slices of other sets"
+            f"the state of the seen-set is invalid: {skipped} skipped URLs, fpp {bound} for slices from other sets"
         )
 
 
@@ -459,7 +460,7 @@ def _differences(mine: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str,
 
 
 def _first_occurrences(batch: Batch, positions: Indices) -> Indices:
-    """Return ``positions`` without those whose digest occurs at an earlier one."""
+    """Return ``positions`` without those whose digest also occurs at an earlier position."""
     if len(np.unique(batch.halves[:, 0].take(positions))) == len(positions):
         return positions
     firsts: dict[bytes, int] = {}

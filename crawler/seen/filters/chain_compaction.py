@@ -25,8 +25,8 @@ the only slice for a long time. The slice after it only needs to last until the 
                    right after growth
     work           1 + 1 / 1.5 + 1 / 1.5**2 + ... = 3 keys put into successors for each key in the last one
 
-A key that was skipped as a false positive is not in the journal. The successor does not hold it, so it is new when it
-is met again.
+A key that was skipped as a false positive is not in the journal. The successor does not hold this key, so the key is
+new when it is met again.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from crawler.seen.slices.layouts import sized_slice, stated_for_kernel
 
 GROWTH = 2.0  # ratio of a slice's capacity to that of the slice before it
 TIGHTENING = 0.85  # ratio of a slice's fpp to that of the slice before it
-MARGIN = 0.5  # extra room of a successor, as a share of the chain's keys
+MARGIN = 0.5  # extra room in a successor, as a fraction of the number of keys in the chain
 OVERFLOW = 8  # ratio of a successor's capacity to that of the slice after it
 _TOUCH = 2**19  # words: 4 MiB, about a millisecond
 _CHUNK = CHUNK  # keys; limits the memory of a batch
@@ -52,7 +52,7 @@ def successor_share(keys: int, fpp: float, tightening: float) -> tuple[int, floa
 
 
 def following_share(number: int, capacity: int, fpp: float, growth: float, tightening: float) -> tuple[int, float]:
-    """Return the capacity and fpp of slice ``number`` (from 0) after a successor of ``capacity``."""
+    """Return the capacity and fpp of slice ``number`` (from 0) after a successor with this ``capacity``."""
     first = math.ceil(capacity / OVERFLOW)
     return int(first * growth**number), fpp * (1 - tightening) ** 2 * tightening**number
 
@@ -78,8 +78,8 @@ class SuccessorSlice:
     def touch(self) -> bool:
         """Write to the next part of the memory, before the first key is put. Returns True when all of it is touched.
 
-        The operating system clears memory on first touch, in large pages. The first keys would touch all pages, and
-        clearing gigabytes at once would stall the crawl.
+        The operating system clears memory when it is first touched, in large pages. Otherwise the first keys would
+        touch all pages, and clearing gigabytes at once would stall the crawl.
         """
         words = self.filter.words
         if self._touched < len(words):

@@ -1,4 +1,5 @@
-"""``counting``: counters of 2, 4 or 8 bits instead of bits. This kind can forget keys, in about four times the space.
+"""``counting``: counters of 2, 4 or 8 bits instead of single bits. This kind can forget keys, in about four times the
+space.
 
 The slices follow the schedule of the ``scalable`` filter: slice i has capacity * growth**i keys and an fpp of
 P0 * tightening**i. With ``growth=None`` there is one slice, which accepts more keys than its capacity.

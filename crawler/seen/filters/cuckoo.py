@@ -5,7 +5,7 @@ of the ``scalable`` filter. Slice i uses the narrowest tag whose fpp is at most 
 have left over. So the sum always stays below the target. At 1e-3, 16 bits are enough for the first six slices (66
 million keys with a first slice of 2**20).
 
-With ``growth=None`` there is one slice, which raises ``FullError`` when it has no room.
+With ``growth=None`` there is one slice, and adding keys for which it has no room raises ``FullError``.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
-"""``digest``: a table of digests, with 64 or 128 bits of each. No false positives in practice.
+"""``digest``: a table of the digests, of which 64 or 128 bits are stored. No false positives in practice.
 
-Slice i holds capacity * growth**i keys. Tables of any capacity are united by adding the digests of one to the other.
+Slice i holds capacity * growth**i keys. Tables of any capacities are united by adding the digests of one table to the
+other.
 """
 
 from __future__ import annotations
@@ -21,8 +22,8 @@ from crawler.seen.slices.table_slice import TableSlice
 
 
 class DigestTable(Filter):
-    """A seen-set of digests; see ``table_slice``. ``fpp`` is the false-positive rate of 64 or
-    128 bits at 2**32 keys."""
+    """A seen-set of digests; see ``table_slice``. ``fpp`` is the false-positive rate that 64 or 128 bits have at 2**32
+    keys."""
 
     kind = "digest"
 

@@ -113,14 +113,14 @@ def opened_filter(path: FilePath) -> Iterator[tuple[BinaryIO, int]]:
 
 
 def _without_waiting(path: str, flags: int) -> int:
-    """Open a file without waiting for the writer of a pipe."""
+    """Open a file; if it is a pipe, do not wait for its writer."""
     return os.open(path, flags | os.O_NONBLOCK)
 
 
 def replace_file(path: FilePath, write: Callable[[Output], object], disk: Disk | None = None) -> None:
     """Let ``write`` write a new file at ``path``, readable only by its owner, because it holds a secret.
 
-    After a crash, either the old or the new file is there. Raises ``OSError``."""
+    After a crash, ``path`` is either the old or the new file, complete. Raises ``OSError``."""
     path = Path(path)
     disk, part = disk or RealDisk(), path.with_name(path.name + ".part")
     if part.exists():

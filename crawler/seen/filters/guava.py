@@ -30,8 +30,9 @@ surrogate is encoded as "?". For all other keys the hash is the digest of ``SEED
 from stored digests alone.
 
 Sizes. For n keys at p there are ``-n ln p / (ln 2)**2`` bits, truncated to an integer and rounded up to whole
-words, and ``-ln p / ln 2`` hashes, rounded. Older releases of Guava, including 31.1, use m / n * ln 2 hashes with
-the truncated m, which sometimes differs if n is small; the file stores k, so each reads the other's files.
+words, and ``-ln p / ln 2`` hashes, rounded. Older releases of Guava, including 31.1, use m / n * ln 2 hashes with the
+truncated m, a number that sometimes differs if n is small; the file stores k, so every release reads the files of the
+others.
 
 Source: ``BloomFilter.writeTo`` and ``BloomFilterStrategies`` of https://github.com/google/guava.
 """
@@ -95,15 +96,15 @@ def funnelled(key: str | bytes) -> bytes:
 
 
 class GuavaBloomFilter:
-    """A fixed-size filter like Guava's: it does not store its intended number of keys. ``slice`` has its bits."""
+    """A fixed-size filter like Guava's: it does not store its intended number of keys. Its bits are in ``slice``."""
 
     def __init__(self, slice: GuavaSlice) -> None:
         self.slice = slice
 
     @classmethod
     def sized(cls, expected: int, fpp: float = 0.03, *, narrow: bool = False) -> Self:
-        """Return an empty filter, like ``BloomFilter.create``, or with ``narrow`` one of the strategy
-        MURMUR128_MITZ_32. Raises ``FilterError``."""
+        """Return an empty filter, like ``BloomFilter.create``; with ``narrow``, its strategy is MURMUR128_MITZ_32.
+        Raises ``FilterError``."""
         words, hashes = guava_size(expected, fpp, narrow=narrow)
         return cls(_STRATEGIES[_NARROW if narrow else _WIDE](words * 64, hashes))
 
@@ -135,11 +136,11 @@ class GuavaBloomFilter:
         head = _exactly(inp, _HEAD.size, "the head")
         strategy, hashes, length = _HEAD.unpack(head)
         if strategy not in _STRATEGIES:
-            raise FormatError(f"not a Guava filter: strategy {strategy} at offset 0")
+            raise FormatError(f"not a Guava filter: the strategy at offset 0 is {strategy}, which is unknown")
         if hashes == 0:
-            raise FormatError("not a Guava filter: no hashes at offset 1")
+            raise FormatError("not a Guava filter: the number of hashes at offset 1 is 0")
         if length < 1:
-            raise FormatError(f"not a Guava filter: {length} words at offset 2")
+            raise FormatError(f"not a Guava filter: the number of words at offset 2 is {length}")
         if length * 8 > limit:
             raise FormatError(f"the length at offset 2 is {length * 8} bytes; at most {limit} are possible")
         words = zeroed_words(length)

@@ -57,7 +57,7 @@ class Filter(Chain):
         """Add the keys of ``others``, which may be generators: at most 4,096 keys are in memory at a time."""
         for keys in others:
             if isinstance(keys, str | bytes):
-                list_keys(keys)  # raises TypeError
+                list_keys(keys)  # raises TypeError for a single key
             rest = iter(keys)
             while some := list(islice(rest, _TOGETHER)):
                 self.add_digests(self.hash.digest_keys(some))
@@ -107,7 +107,7 @@ class Filter(Chain):
     # -- files
 
     def write_to(self, out: Output, header: Mapping[str, JSON] | None = None) -> None:
-        """Write the filter at ``out``'s position. Other threads wait until this is done."""
+        """Write the filter at ``out``'s position. Calls from other threads wait until it is written."""
         with self._lock:
             write_parts(out, self._snapshot(), header or {})
 
@@ -130,8 +130,8 @@ class Filter(Chain):
         return self.hash.digest_keys(keys)
 
     def admit(self, keys: Iterable[Key], batch: Batch) -> tuple[bytes, list[int]]:
-        """Add ``keys``. Only the journal stores them, so ``batch`` does not change. Returns their digests and the
-        positions of the new ones."""
+        """Add ``keys``. Only the journal stores their digests, so ``batch`` does not change. Returns their digests and
+        the positions of the new ones."""
         digests = self.hash.digest_keys(keys)
         return digests, self.add_digests(digests)
 
@@ -155,7 +155,7 @@ class Filter(Chain):
 
 
 class ForgettingFilter(Filter):
-    """A filter from whose slices keys can be removed."""
+    """A filter that can remove keys from its slices."""
 
     @property
     def cannot_forget(self) -> str | None:
@@ -172,9 +172,9 @@ class ForgettingFilter(Filter):
         raise FilterError(f"cannot forget {key!r}: more than one slice of the {self.kind} filter claims it")
 
     def forget_digests(self, digests: bytes) -> list[int]:
-        """Remove keys. Returns the positions of those that stay, because no slice or two slices claim them.
+        """Remove keys. Returns the positions of those that stay, because no slice claims them, or two slices do.
 
-        If two slices claim a key, one of them is wrong, and it is unknown which. Removing the key from the wrong one
+        If two slices claim a key, one of them is wrong, and it is unknown which. Removing the key from the wrong slice
         would make the filter deny other keys. For the same reason only keys that were new when added may be forgotten:
         a false positive shares its bits with other keys.
         """
@@ -195,7 +195,7 @@ class ForgettingFilter(Filter):
 
     def forget_keys(self, keys: Iterable[Key], batch: Batch, admitted: TimesAdmitted) -> dict[int, NotForgotten]:
         """See ``SeenSet``. A key that was never admitted may be a false positive, and removing it would remove other
-        keys. So ``admitted`` looks it up in the journal, which has no false positives."""
+        keys. So the keys are first looked up with ``admitted`` in the journal, which has no false positives."""
         digests = self.hash.digest_keys(keys)
         times = dict(admitted(digests))
         left: dict[int, NotForgotten] = {}

@@ -24,7 +24,8 @@ KINDS = tuple(_CLASSES)
 
 
 def make_seen(settings: SeenSettings, hash: KeyHash | None = None) -> Filter:
-    """Return an empty seen-set of the kind in ``settings``; with ``hash`` None, it gets its own secret.
+    """Return an empty seen-set of the kind in ``settings``; if ``hash`` is None, it gets a hash with a secret of its
+    own.
 
     Raises ``FilterError`` for an unknown kind or invalid parameters.
     """
@@ -68,7 +69,8 @@ def _unknown(kind: object) -> FilterError:
 
 
 def load(path: FilePath) -> Filter:
-    """Load the filter in the file at ``path``, of any kind. Raises ``FormatError``, ``FilterError``, ``OSError``."""
+    """Load the filter in the file at ``path``, whatever its kind. Raises ``FormatError``, ``FilterError``,
+    ``OSError``."""
     found = read_file(path)
     return load_seen(found.state, found.segments)
 

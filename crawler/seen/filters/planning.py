@@ -6,8 +6,8 @@ Pure arithmetic: nothing is allocated. Sizes are computed by the slices' own rul
     plan_compacted(...) the same for the chain of a crawl, which is rebuilt as one slice from time to time
     schedule(...)       the slices that a seen-set opens, one after another
     next_size(...)      the size of the next slice of a seen-set in use
-    Room, check_memory  whether slices fit into the free memory. The filters also check before they allocate memory; the
-                        checks here name the purpose of the memory, and add up several filters
+    Room, check_memory  whether slices fit into the free memory. The filters also check this before they allocate
+                        memory; the checks here name the purpose of the memory, and add up several filters
 """
 
 from __future__ import annotations
@@ -242,16 +242,16 @@ class Room:
     """Checks the memory for each slice of a seen-set with the given ``parameters()`` before it is created."""
 
     def __init__(self, parameters: Mapping[str, Any], opened: int = 0, compacted: int | None = None) -> None:
-        """For a seen-set that already has ``opened`` slices; ``compacted`` is the capacity of the first one if it has
-        replaced a chain. Raises FilterError if the slices cannot be planned."""
+        """Create this for a seen-set that already has ``opened`` slices; ``compacted`` is the capacity of the first
+        slice if it has replaced a chain. Raises FilterError if the slices cannot be planned."""
         self._planned: Iterator[SlicePlan] = schedule(parameters, compacted)
         self._reach: float = 0
         for _ in range(opened):
             self._next()
 
     def need(self, keys: int) -> None:
-        """Call before the number of keys reaches ``keys``. Raises FilterError if the memory for their slices is
-        short."""
+        """Call this before the number of keys reaches ``keys``. Raises FilterError if there is too little memory for
+        their slices."""
         while self._reach < keys:
             part = self._next()
             if part is not None:

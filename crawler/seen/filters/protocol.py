@@ -55,12 +55,12 @@ class SeenStatistics(TypedDict):
     count_suspect: bool  # the two counts differ too much for chance: keys were chosen, or the memory is damaged
     fpp_target: float
     fpp_bound: float
-    fpp_estimated: float  # for the current slices
+    fpp_estimated: float  # the compound fpp of the current slices
     fpp_measured: MeasuredFpp | None
-    expected_urls_skipped: float  # so far
+    expected_urls_skipped: float  # number expected so far
     bytes: int
     bits_per_url: float | None
-    compactions: int  # how often one slice replaced the chain
+    compactions: int  # how often one slice has replaced the chain
 
 
 class Claim(Struct, frozen=True):
@@ -72,17 +72,17 @@ class Claim(Struct, frozen=True):
 
 
 class Lookup(Struct, frozen=True):
-    """The answer of a seen-set for one key, and its reliability. "Unknown" is always certain."""
+    """The answer of a seen-set for one key, and how reliable it is. The answer "unknown" is always certain."""
 
     known: bool
     certain: bool
     fpp: float  # chance that the seen-set reports an absent key as known
-    slices: int  # number of slices; 0 if slices do not decide
+    slices: int  # number of slices; 0 if the answer does not depend on slices
     claims: tuple[Claim, ...]
 
 
 class NotForgotten(StrEnum):
-    """Why a key was not removed."""
+    """The reason why a key was not removed."""
 
     NOT_SEEN = "was not seen"
     TAKEN_FOR_ANOTHER = "was never admitted, and cannot be distinguished from admitted URLs"
@@ -90,7 +90,7 @@ class NotForgotten(StrEnum):
 
 
 class Segment(Struct, frozen=True):
-    """One piece of stored state. A sealed one never changes, so it is written once."""
+    """One piece of stored state. A sealed piece never changes, so it is written once."""
 
     name: str
     sealed: bool
@@ -99,8 +99,8 @@ class Segment(Struct, frozen=True):
 
 
 class Part(Struct, frozen=True):
-    """A segment of a future snapshot, without its bytes; ``size`` is their number. ``journaled``: the journal can
-    restore every key added after the segment was stored."""
+    """A segment of a future snapshot, without its bytes; ``size`` is their number. ``journaled`` is True if the journal
+    can restore every key added after the segment was stored."""
 
     name: str
     sealed: bool
@@ -112,8 +112,8 @@ class SeenSnapshot(Struct, frozen=True):
     """A seen-set at one moment. ``state`` is a copy; the buffers of ``segments`` are live views, or copies.
 
     Live views may be stored with bits of later keys. That is harmless: the journal has those keys, and sets the same
-    bits again. For kinds where it would be harmful, ``copies`` are made. They are complete once ``advance`` has
-    returned False.
+    bits again. For kinds where later changes would be harmful, ``copies`` are made. They are complete once ``advance``
+    has returned False.
     """
 
     state: dict[str, JSON]
@@ -121,8 +121,8 @@ class SeenSnapshot(Struct, frozen=True):
     copies: list[CowSnapshot] = field(default_factory=list)
 
     def advance(self) -> bool:
-        """Copy the next piece; call it between additions. True while there is more. Takes a fraction of a
-        millisecond."""
+        """Copy the next piece; call it between additions. Returns True while there is more to copy. A piece takes a
+        fraction of a millisecond."""
         if self.copies and not self.copies[-1].advance():
             self.copies.pop()
         return bool(self.copies)
@@ -137,7 +137,7 @@ class Compactable(Protocol):
         ...
 
     def successor(self) -> SuccessorSlice:
-        """Return an empty slice, which can replace all slices once every key was put into it.
+        """Return an empty slice, which can replace all slices once every key has been put into it.
 
         Raises ``FilterError`` if there is not enough memory."""
         ...
@@ -153,7 +153,7 @@ class Compactable(Protocol):
 
 
 class SeenSet(Protocol):
-    """A set of keys that never denies a key it holds. A probabilistic one may report a new key as known."""
+    """A set of keys that never denies a key it holds. A probabilistic seen-set may report a new key as known."""
 
     kind: str
     certain: bool  # True if it has no false positives
@@ -170,7 +170,7 @@ class SeenSet(Protocol):
         ...
 
     def update(self, *others: Iterable[Key]) -> None:
-        """Add the keys of ``others``, which may be arbitrarily many."""
+        """Add the keys of ``others``, however many there are."""
         ...
 
     def contains_many(self, keys: Iterable[Key]) -> list[bool]:
@@ -178,12 +178,13 @@ class SeenSet(Protocol):
         ...
 
     def __contains__(self, key: object) -> bool:
-        """Look up one key. Like all methods with keys, raises ``TypeError`` unless it is a ``str`` or ``bytes``."""
+        """Look up one key. Like all methods that take keys, raises ``TypeError`` unless each key is a ``str`` or
+        ``bytes``."""
         ...
 
     def __len__(self) -> int:
-        """Return the number of keys found new so far; after a union an estimate or upper bound, exact for
-        ``digest``."""
+        """Return the number of keys found new so far; after a union it is an estimate or an upper bound, except that it
+        is exact for ``digest``."""
         ...
 
     def lookup(self, key: Key) -> Lookup:
@@ -217,7 +218,8 @@ class SeenSet(Protocol):
     def restore(self, digests: bytes) -> None:
         """Add keys that were new when the journal recorded them, in that order, without looking them up.
 
-        Counts and growth are the same as before, even if a stored segment already holds bits of some of the keys.
+        Counts and growth become what they were before the restart, even if a stored segment already holds bits of some
+        of the keys.
         """
         ...
 
@@ -245,8 +247,8 @@ class SeenSet(Protocol):
         ...
 
     def snapshot(self, *, whole: bool = True) -> SeenSnapshot:
-        """Take a snapshot between two additions; ``load_seen`` reads it. It is cheap if nothing must be copied, or if
-        it need not be ``whole``: the caller then calls ``advance`` until it returns False."""
+        """Take a snapshot between two additions; ``load_seen`` reads it. This is cheap if nothing must be copied, or if
+        the snapshot need not be ``whole``: the caller then calls ``advance`` until that returns False."""
         ...
 
     def parts(self) -> list[Part]:

@@ -1,10 +1,9 @@
 """A Bloom filter for an unknown number of keys.
 
 The idea (Almeida, Baquero, Preguica and Hutchison, "Scalable Bloom Filters", 2007). A Bloom filter of m bits
-is sized for n keys; with more, its false-positive rate rises steeply. So it is sealed when it holds its n keys,
-and a larger one is opened. A key is known if any *slice* of this chain holds it;
-it is added only to the newest one. Each slice may misjudge an absent key, and the probabilities add
-up:
+is sized for n keys; with more, its false-positive rate rises steeply. So the filter is sealed when it holds its n keys,
+and a larger one is opened. A key is known if any *slice* of this chain holds it; it is added only to the newest one.
+Each slice may misjudge an absent key, and the probabilities add up:
 
     compound fpp  =  1 - prod(1 - p_i)  <=  sum p_i
 
@@ -58,7 +57,7 @@ def check_tightening(tightening: float) -> float:
 
 
 class ScalableBloomFilter(Filter):
-    """A chain of slices, as the module docstring describes it."""
+    """A chain of slices that grows as the module docstring describes."""
 
     kind = "scalable"
     _compacts = True

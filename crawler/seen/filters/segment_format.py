@@ -41,7 +41,7 @@ _MAX_HEADER = 2**20
 
 
 class FormatError(ValueError):
-    """The bytes are not a segment, or have another version. The message names the problem and its offset."""
+    """The bytes are not a segment, or are one of an unknown version. The message names the problem and its offset."""
 
 
 class SegmentSum(Struct, frozen=True):
@@ -52,7 +52,7 @@ class SegmentSum(Struct, frozen=True):
 
 
 class Output(Protocol):
-    """The target of a written segment."""
+    """An object to which a segment can be written."""
 
     def write(self, data: bytes, /) -> object: ...
 
@@ -110,7 +110,7 @@ def read_segment(inp: BinaryIO, *, limit: int) -> tuple[dict[str, Any], memoryvi
         raise FormatError(f"the header size at offset 12 is {header_size} bytes; at most {_MAX_HEADER} are possible")
     if payload_size > limit:
         raise FormatError(
-            f"the payload size at offset 16 is {payload_size}; at most {limit} is possible: truncated or damaged"
+            f"the payload size at offset 16 is {payload_size} bytes; at most {limit} are possible: truncated or damaged"
         )
     text = _exactly(inp, header_size, _PREFIX.size, "its header")
     checksum = mmh3.mmh3_x64_128()
@@ -127,7 +127,7 @@ def read_segment(inp: BinaryIO, *, limit: int) -> tuple[dict[str, Any], memoryvi
     stored = _exactly(inp, _CHECKSUM_BYTES, offset, "its checksum")
     if stored != checksum.digest():
         raise FormatError(
-            f"damaged: the checksum at offset {offset} is {stored.hex()}, but the bytes before it have "
+            f"damaged: the checksum at offset {offset} is {stored.hex()}, but that of the bytes before it is "
             f"{checksum.digest().hex()}"
         )
     try:

@@ -43,10 +43,10 @@ class SliceEntry(Struct, eq=False):
     fpp_design: float
     count: int = 0
     admitted: int = 0  # including forgotten keys
-    revision: int = 0  # how often a sealed slice was replaced by a changed copy
+    revision: int = 0  # how often a changed copy has replaced the sealed slice
     published: bool = False  # a snapshot holds this revision as sealed, so it must not change
     compactions: int = 0  # number of compactions of the chain when this slice was created
-    built: int = 0  # keys added when the slice replaced a chain, without a lookup in it
+    built: int = 0  # keys that the slice held when it replaced a chain; they were added without a lookup in it
     _curve: tuple[int, SkipCurve] | None = None
     _last: Reading | None = None
 
@@ -76,7 +76,7 @@ class SliceEntry(Struct, eq=False):
         return abs(self.reading().count_estimated - expected) > allowed
 
     def take_counts(self, other: SliceEntry) -> None:
-        """Add the counts of a slice whose keys were added to this one."""
+        """Add the counts of a slice whose keys have been added to this one."""
         self.count += other.count
         self.admitted += other.admitted
         self.built = self.admitted
@@ -179,7 +179,9 @@ class SliceEntry(Struct, eq=False):
                 raise FilterError(f"segment {name}: invalid {what}: {number!r}")
         count, admitted, capacity = counts["count"], counts["admitted"], counts["capacity"]
         if not count <= admitted or counts["built"] > admitted or capacity < 1:
-            raise FilterError(f"segment {name}: inconsistent: {count} keys, {admitted} admitted, capacity {capacity}")
+            raise FilterError(
+                f"segment {name}: inconsistent counts: {count} keys, {admitted} admitted, capacity {capacity}"
+            )
         fpp = state["fpp"]
         if not isinstance(fpp, float) or not 0 < fpp <= 1:
             raise FilterError(f"segment {name}: invalid fpp: {fpp!r}")

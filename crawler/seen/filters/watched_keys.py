@@ -2,7 +2,7 @@
 
 A seen-set with false positives cannot be checked against itself. So a small share of all keys is *watched*: the
 filter keeps an exact set of them. When a watched key is met for the first time, the exact set shows that it is new. If
-the filter then reports it as known, that is a false positive.
+the filter then reports the key as known, that is a false positive.
 
 The digest alone decides whether a key is watched, so a key is watched either always or never. At level L the watched
 keys are those whose first L *marked* bits are all zero, a share of 2**-L. The marked bits are the sixteen bits of the
@@ -18,8 +18,8 @@ expected, it covers 93% to 98%, approaching 95% as their number grows; with less
     centre = (w + z**2 / 2) / (n + z**2)
     half   = z / (n + z**2) * sqrt(w (n - w) / n + z**2 / 4)          z = 1.96
 
-A new key is in the journal, and ``restore`` adds it again; a skipped key is not. So after a crash the false positives
-since the last snapshot are missing from the measurement until their keys are met again.
+A new key is in the journal, and ``restore`` adds it again; a skipped key is not. So after a crash, the false positives
+found since the last snapshot are missing from the measurement until their keys are met again.
 """
 
 from __future__ import annotations
@@ -52,11 +52,11 @@ def wilson(wrong: float, sample: float) -> tuple[float, float]:
 class WatchedKeys:
     """The exact set of watched keys, by the first halves of their digests, and the false positives among them.
 
-    The compiled kernel of a filter reads ``known`` and ``mask`` itself, and calls ``watch_unknown`` for the few
-    remaining keys, so ``known`` always stays the same dict object."""
+    The compiled kernel of a filter reads ``known`` and ``mask`` itself, and calls ``watch_unknown`` for the few keys
+    that remain after that. So ``known`` is always the same dict object."""
 
     def __init__(self, limit: int = DEFAULT_LIMIT) -> None:
-        """``limit`` is the maximum number of keys; 0 for a filter with keys that were never watched."""
+        """``limit`` is the maximum number of watched keys; 0 for a filter that has keys which were never watched."""
         self._limit = limit
         self.known: dict[int, int] = {}  # first half -> second half
         self._wrong: set[int] = set()
@@ -139,10 +139,12 @@ class WatchedKeys:
     def load(cls, buffer: memoryview) -> WatchedKeys:
         """Load the output of ``dump``. Raises ``FilterError`` for invalid bytes."""
         if buffer.nbytes % 8 or buffer.nbytes < 24:
-            raise FilterError(f"the watched keys of the stored seen-set have {buffer.nbytes} bytes")
+            raise FilterError(f"the watched keys of the stored seen-set are damaged: they have {buffer.nbytes} bytes")
         limit, level, count, *words = np.frombuffer(buffer, "<u8").tolist()
         if level >= len(_LEVEL_MASKS) or 2 * count > len(words) or count > limit:
-            raise FilterError(f"the watched keys of the stored seen-set claim {count} of {limit} at level {level}")
+            raise FilterError(
+                f"the watched keys of the stored seen-set are damaged: {count} of at most {limit} keys, level {level}"
+            )
         loaded = cls(limit)
         loaded._set_level(level)
         loaded.known.update(zip(words[:count], words[count : 2 * count], strict=True))

@@ -4,7 +4,7 @@ A set is divided into *shards* by the digests of its keys. Each shard is an inde
 in a few strings of one hash slot, where one short script tests and sets the keys of a batch. From low to high:
 
     shard_geometry assigns digests to shards, and blocks of a slice to shards
-    shard_requests the requests to a shard, and its answers
+    shard_requests the requests to a shard, and the shard's answers
     shard_scripts  the scripts
     shared_set     a producer of a set: numbers its requests, opens slices, finds the new keys
     set_figures    the fill and the false-positive rate of a set

@@ -1,4 +1,4 @@
-"""Opens a set by its address: creates it if it does not exist, otherwise checks that it matches."""
+"""Opens a set by its address: creates the set if it does not exist, otherwise checks that its parameters match."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ READY, BEGUN, FILLING = "ready", "begun", "filling"
 
 
 class Producer(Struct, frozen=True):
-    """A process that adds keys. ``name`` is None if no later process will continue its work."""
+    """A process that adds keys. ``name`` is None if no later process will continue the work of this one."""
 
     hash: KeyHash
     name: str | None = None
@@ -43,7 +43,7 @@ class SetHead(Struct, frozen=True):
     keeper: str
     parameters: SetParameters
     check: str  # authenticates, with the secret, all fields except the stage
-    keys: dict[str, Any] | None  # how keys are computed from lines; None if unknown
+    keys: dict[str, Any] | None  # describes how keys are computed from lines; None if unknown
 
     def check_by(self, hash: KeyHash) -> str:
         """Return the expected value of ``check`` for producers with the secret of ``hash``."""
@@ -122,8 +122,8 @@ def find_set(address: SetAddress, producer: Producer, servers: PatientServers) -
 def make_set(
     address: SetAddress, producer: Producer, servers: PatientServers, wanted: SetHead, *, filling: bool = False
 ) -> OpenedSet:
-    """Return the existing set, or create one like ``wanted``; with ``filling``, also one that is being filled. Raises
-    SharedSetError, SharedSetRefusedError."""
+    """Return the existing set, or create one like ``wanted``. With ``filling``, also return a set that is being filled.
+    Raises SharedSetError, SharedSetRefusedError."""
     (stored,) = servers.ask([_set_command(address, wanted, "NX", "GET")], again=False)
     head = wanted if stored is None else read_head(stored, address)
     return _completed(head, address, producer, servers, filling=filling)
@@ -135,10 +135,10 @@ def _completed(
     found = _opened(head, address, producer, servers)
     if head.stage == FILLING and not filling:
         raise SharedSetRefusedError(
-            f"{address} is being filled by `crawler filter push`: wait until it is done, or run it again"
+            f"{address} is being filled by `crawler filter push`: wait for it to end; if it was interrupted, repeat it"
         )
     if head.stage == BEGUN:
-        # Its creator may have died, so continue; existing parts are left unchanged.
+        # The process that was creating the set may have died, so continue; existing parts are left unchanged.
         found.seen.make()
         found.stage(READY)
     return found

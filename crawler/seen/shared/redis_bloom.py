@@ -1,8 +1,8 @@
 """A set in the module RedisBloom or valkey-bloom, which has one filter per shard.
 
-The module needs no scripts, but reports less. If a request were repeated, the answer would report the keys added by the
-first copy as seen. So no request is repeated, and a lost answer ends the run. The module reports how many keys a filter
-holds and its size, but neither its fill nor its false-positive rate.
+The module needs no scripts, but reports less. If a request were sent twice, the second answer would report the keys
+that the first request added as seen. So no request is repeated, and a lost answer ends the run. The module reports how
+many keys a filter holds and its size, but neither its fill nor its false-positive rate.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class ModuleSet:
             key = self._key(shard)
             words = ("BF.RESERVE", key, repr(made.fpp), capacity, "EXPANSION", max(1, round(made.growth)))
             try:
-                self._servers.ask([Command(key, words)], again=False)  # do not retry if it exists
+                self._servers.ask([Command(key, words)], again=False)  # do not retry if the filter already exists
             except SharedSetError as problem:
                 if "exist" not in str(problem):
                     raise
@@ -68,7 +68,7 @@ class ModuleSet:
         self._servers.close()
 
     def add_digests(self, digests: bytes) -> list[int]:
-        """Like ``SharedSet``. Also raises SharedSetError if an answer was lost."""
+        """As in ``SharedSet``. Also raises SharedSetError if an answer was lost."""
         return self._positions("BF.MADD", digests)
 
     def contains_digests(self, digests: bytes) -> list[bool]:
@@ -87,7 +87,7 @@ class ModuleSet:
         return self.contains_digests(self.hash.digest_keys(keys))
 
     def statistics(self) -> dict[str, Any]:
-        """Return the statistics of the module."""
+        """Return the statistics that the module reports."""
         told = self._info()
         count, size = sum(each["Number of items inserted"] for each in told), sum(each["Size"] for each in told)
         return {

@@ -46,8 +46,8 @@ class PatientServers:
         self._loop = asyncio.new_event_loop()
 
     def ask(self, commands: Sequence[Command], *, again: bool = True) -> list[Any]:
-        """Return the answers to the commands. Raises SharedSetError and SharedSetRefusedError. ``again``: a command may
-        be repeated if its answer was lost."""
+        """Return the answers to the commands. Raises SharedSetError and SharedSetRefusedError. With ``again``, a
+        command may be repeated if its answer was lost."""
         begun, tries = time.monotonic(), 0
         while True:
             try:

@@ -78,5 +78,5 @@ def read_secret(environ: Mapping[str, str]) -> KeyHash | None:
 
 
 def check_of(hash: KeyHash, text: bytes) -> str:
-    """Return a MAC of ``text`` with the secret, which reveals neither."""
+    """Return a MAC of ``text`` with the secret. It reveals neither the text nor the secret."""
     return blake2b(text, key=hash.secret, digest_size=16, person=b"shared seen-set").hexdigest()

@@ -1,7 +1,7 @@
 """The fill and the false-positive rate of a shared set: the statistics of a local filter, over all shards.
 
-A key is looked up in one shard, so the fpp of the set is the mean over its shards. The watched keys are those of all
-shards together.
+A key is looked up in one shard only, so the fpp of the set is the mean over its shards. The watched keys are those of
+all shards together.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def statistics(seen: SharedSet) -> dict[str, Any]:
     """Return the statistics of ``filter info --json``. Raises SharedSetError."""
     parameters = seen.parameters
     sample = max(BLOCK, _SAMPLE // parameters.shards)
-    where = int.from_bytes(seen.hash.secret[:2], "little")  # outsiders cannot predict it
+    where = int.from_bytes(seen.hash.secret[:2], "little")  # outsiders cannot predict this number
     answers = seen.settled(lambda shard: Figures(shard, seen.set, seen.slices[shard], sample, where))
     parts = [answer.parts for answer in answers]
     count = sum(part.held for shard in parts for part in shard)
@@ -102,7 +102,7 @@ def _skipped(parts: tuple[SliceFigures, ...], parameters: SetParameters) -> floa
     """Return the modelled number of new keys that one shard reported as seen."""
     total, before = 0.0, 0.0
     for part in parts:
-        # The mean number of blocks per shard: a block shared by two shards has fewer keys than others.
+        # The mean number of blocks per shard, because a block shared by two shards has fewer keys than others.
         blocks = part.geometry.whole / parameters.shards
         curve = _curve(part.geometry.hashes, blocks, part.geometry.capacity)
         total += curve.skipped(part.held, before)

@@ -39,7 +39,7 @@ BLOCK = 64  # bytes of a block
 RECORD = 20  # bytes per key in a request
 MOST_SHARDS = 4096
 LEAST_SHARDS = 16
-_KEYS_A_SHARD = 2**14  # maximum in the first slice: about 50 KB at an fpp of 0.001
+_KEYS_A_SHARD = 2**14  # maximum number of keys of a shard in the first slice: about 50 KB at an fpp of 0.001
 _PACKED = struct.Struct("<IIIIQd")
 WATCHED = 65_536  # keys watched exactly, in all shards together
 
@@ -82,7 +82,7 @@ class Geometry(NamedTuple):
         return self.blocks * BLOCK
 
     def pack(self) -> bytes:
-        """Return the form that a shard stores."""
+        """Return this part in the form that a shard stores."""
         return _PACKED.pack(*self)
 
 
@@ -124,7 +124,7 @@ def geometry_of(parameters: SetParameters, number: int, shard: int) -> Geometry:
 
 
 def part_of(whole: int, shard: int, shards: int) -> tuple[int, int]:
-    """Return the first block that a shard has of a slice of ``whole`` blocks, and their number."""
+    """Return the first block that a shard has in a slice of ``whole`` blocks, and how many blocks it has there."""
     step = 2**32 // shards
     first = shard * step * whole >> 32
     last = ((shard + 1) * step - 1) * whole >> 32
@@ -132,7 +132,7 @@ def part_of(whole: int, shard: int, shards: int) -> tuple[int, int]:
 
 
 def divide(digests: bytes, shards: int) -> list[Divided]:
-    """Divide a batch by shards, with the keys of each in the order of the batch."""
+    """Divide a batch by shards; the keys of each shard stay in the order of the batch."""
     halves = digest_words(digests)
     fractions = ((halves[:, 0] ^ halves[:, 1]) * np.uint64(MULTIPLIER)).astype("<u4")  # the lower half of the product
     records = np.empty((len(halves), RECORD), np.uint8)

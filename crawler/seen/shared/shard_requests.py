@@ -1,9 +1,9 @@
 """The requests of a producer to a shard, and the answers. A shard executes each request atomically.
 
-A producer has a name, and a random *session*. It numbers the requests of a session that add keys, per shard
+A producer has a name, and a random *session*. In each session it numbers the requests that add keys, for each shard
 from 1. A shard stores the last answer for each producer, so a request whose answer was lost can be repeated, and gets
-the same answer: keys added by the first copy are not reported as seen. A request that arrives after a later one
-changes nothing.
+the same answer: keys added by the first copy are not reported as seen. A request that arrives after one with a higher
+number changes nothing.
 
 A shard also stores the keys that it reported as new to a producer, until the producer's next request confirms that it
 has written them: if the producer dies, the next session of the same name gets these keys (its *claims*).
@@ -77,8 +77,8 @@ class End(NamedTuple):
 
 
 class Figures(NamedTuple):
-    """Read the statistics. ``sample`` is the maximum number of bytes per slice to read, ``where`` their position as a
-    fraction of 2**16."""
+    """Read the statistics. ``sample`` is the maximum number of bytes to read from each slice, ``where`` their position
+    as a fraction of 2**16."""
 
     shard: int
     set: bytes
@@ -133,19 +133,19 @@ class Answer(NamedTuple):
 
 
 class SharedSetError(Failure):
-    """A set cannot be reached or used. The message is one line for the user."""
+    """A set cannot be reached or used. The message is a single line, for the user."""
 
 
 class SharedSetRefusedError(UserFault):
-    """A set is not the expected one. The message is one line with the remedy."""
+    """A set is not the expected one. The message is a single line that says what the user can do."""
 
 
 class Shards(Protocol):
     """Access to the shards of a set."""
 
     def ask(self, requests: Sequence[Request]) -> list[Answer]:
-        """Return the answers, in order. Retries for a while before it raises SharedSetError; the request may have been
-        executed then, and can safely be repeated."""
+        """Return the answers, in order. Retries for a while before it raises SharedSetError. Even then the request may
+        have been executed; it can safely be repeated."""
         ...
 
     def close(self) -> None: ...

@@ -1,8 +1,8 @@
 """The scripts of a shard, in Lua. ``docs/internals/format-shared.md`` describes the keys.
 
-Each script declares all keys that it uses, and all of them exist once the slice is open. So during the migration of a
-slot, a server can detect that a key is missing and report it, instead of reporting a key of the set as new.
-Scripts check everything before they write anything, so a script that fails has changed nothing.
+Each script declares all keys that it uses, and all these keys exist once the slice is open. So during the migration of
+a slot, a server can detect that a key is missing and report it, instead of reporting a key of the set as new. Scripts
+check everything before they write anything, so a script that fails has changed nothing.
 """
 
 from __future__ import annotations

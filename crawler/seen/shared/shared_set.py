@@ -1,8 +1,8 @@
-"""A producer of a shared set, which finds the keys that no producer added before.
+"""A producer of a shared set, which finds the keys that no producer has added before.
 
 It divides a batch by shards, sends each shard its keys, and combines the answers. If the newest slice of a
 shard is full, the shard takes the keys that fit; the producer opens the next slice and sends the rest. Several
-producers may find a slice full, but the next one is opened only once: there are no locks, and no producer waits for
+producers may find a slice full, but the next slice is opened only once: there are no locks, and no producer waits for
 another.
 """
 
@@ -29,8 +29,8 @@ from crawler.seen.shared.shard_requests import (
 from crawler.seen.slices.digests import DIGEST_BYTES, Key
 from crawler.seen.slices.key_hash import KeyHash
 
-_MOST_KEYS = 1024  # per request: a script of about 10 ms, which blocks its server
-_ROUNDS = 1000  # per batch; each opens slices, whose sizes double
+_MOST_KEYS = 1024  # keys per request: its script takes about 10 ms, and blocks the server meanwhile
+_ROUNDS = 1000  # rounds per batch; each round opens slices, whose sizes double
 
 
 class SharedSet:
@@ -112,7 +112,7 @@ class SharedSet:
                     self.slices[shard] = answer.slices
                 else:
                     answers[shard] = answer
-        raise SharedSetError("the shards of the set grow without end")
+        raise SharedSetError("gave up, because the shards of the set get new slices without end")
 
     def _run(self, digests: bytes, looking: bool) -> list[int]:
         left = {part.shard: (part.positions, part.records) for part in divide(digests, self.parameters.shards)}
@@ -146,7 +146,7 @@ class SharedSet:
                     if taken < len(request.records) // RECORD:
                         full[shard] = self.slices[shard]
             self._open(full)
-        raise SharedSetError("the shards of the set grow without end")
+        raise SharedSetError("gave up, because the shards of the set get new slices without end")
 
     def _note(self, shard: int, before: int) -> None:
         if before not in (RESENT, self._numbers[shard]):

@@ -1,7 +1,7 @@
 """Copies a local filter to a shared set, and back.
 
-Pull: the parts of a slice, concatenated, are the slice of a local ``scalable`` filter with the layout ``blocked``.
-Keys added during the transfer may be missing in the result. Watched keys are not pulled.
+Pull: the parts of a slice are concatenated, which gives the slice of a local ``scalable`` filter with the layout
+``blocked``. Keys added during the transfer may be missing in the result. Watched keys are not pulled.
 
 Push: a ``scalable`` filter with the layout ``blocked`` is split into a new set with the same answers. Any other filter
 can only be pushed by the digests of its keys, which are added to the set.
@@ -163,8 +163,8 @@ def _shared_out(count: int, blocks: np.ndarray, shape: BlockShape, shards: int) 
 
 
 def push_digests(read: Callable[[int, int], bytes], count: int, seen: Adding) -> int:
-    """Add ``count`` digests. ``read`` returns digests, given the number of the first one and their count. Returns how
-    many were new. Raises SharedSetError, OSError."""
+    """Add ``count`` digests, which ``read`` returns, given the number of the first one and how many to read. Returns
+    how many were new. Raises SharedSetError, OSError."""
     new = 0
     for start in range(0, count, _DIGESTS):
         some = read(start, _DIGESTS)

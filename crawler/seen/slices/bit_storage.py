@@ -27,7 +27,7 @@ _NOBODY_HAS = 2**60
 
 def zeroed(size: int, free_memory: Callable[[], int | None] = available_memory) -> npt.NDArray[np.uint8]:
     """Return ``size`` zero bytes, aligned to a page. Raises ``NoMemoryError`` if ``free_memory`` reports less."""
-    # The system overcommits: the allocation would succeed, and the process would be killed on using the memory.
+    # The system overcommits: the allocation would succeed, and the process would be killed when it uses the memory.
     free = free_memory() if size > _FEW else None
     if size > _NOBODY_HAS:
         raise NoMemoryError("the filter is larger than any machine's memory")

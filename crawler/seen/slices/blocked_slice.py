@@ -50,8 +50,8 @@ def sized_blocks(capacity: int, fpp: float, *, blocks: int) -> tuple[BlockShape,
     """Return the shape of the smallest slice that stays within ``fpp`` until ``capacity`` keys have been added, and its
     blocks per region.
 
-    Up to capacity / (1 - fpp) keys are offered; false positives find their bits set, as if they had been added.
-    Raises ``FilterError`` if even the lowest load exceeds ``fpp``.
+    Up to capacity / (1 - fpp) keys are offered by then; those that are false positives find their bits set, as if they
+    had been added. Raises ``FilterError`` if even the lowest load exceeds ``fpp``.
     """
     shape = best_shape(blocks, fpp)
     load = load_for(shape, fpp)
@@ -85,7 +85,7 @@ class BlockedSlice:
 
     @classmethod
     def sized(cls, capacity: int, fpp: float, *, blocks: int) -> BlockedSlice:
-        """Return the smallest slice that stays within ``fpp`` until ``capacity`` keys were added."""
+        """Return the smallest slice that stays within ``fpp`` until ``capacity`` keys have been added."""
         return cls(*sized_blocks(capacity, fpp, blocks=blocks))
 
     @property
@@ -120,7 +120,7 @@ class BlockedSlice:
         np.bitwise_or.at(self.words, places.reshape(-1), batch.masks(self.hashes).reshape(-1))
 
     def geometry(self) -> dict[str, JSON]:
-        """Together with ``words``, enough to rebuild the slice."""
+        """Return the properties that, together with ``words``, are enough to rebuild the slice."""
         return {"layout": self.layout, "hashes": self.hashes, "blocks_per_region": self.blocks_per_region}
 
     def sample(self) -> list[Words]:

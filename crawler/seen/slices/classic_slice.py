@@ -3,11 +3,11 @@
     position i of a key  =  (h1 + i * h2 + (i**3 - i) / 6  mod 2**64)  mod m          i = 0 .. k-1
 
 Two hash values are enough for k positions without raising the fpp if m is large (Kirsch and Mitzenmacher, "Less
-Hashing, Same Performance", 2006); both are halves of the one digest. With a small m, h1 + i * h2 alone raises it: a key
-whose h2 shares a large factor with m has few distinct positions, and keys whose sequences are shifted by one step share
-most of theirs. This adds a quarter to a half of 1/m to the model's fpp: nine times that fpp at 1,000 keys and 1e-6. The
-third term bends the sequences (*enhanced double hashing*: Dillinger and Manolios, "Bloom Filters in Probabilistic
-Verification", 2004), so that no sequence repeats itself or follows another.
+Hashing, Same Performance", 2006); both are halves of the one digest. With a small m, h1 + i * h2 alone raises the fpp:
+a key whose h2 shares a large factor with m has few distinct positions, and keys whose sequences are shifted by one step
+share most of theirs. This adds a quarter to a half of 1/m to the model's fpp: nine times that fpp at 1,000 keys and
+1e-6. The third term bends the sequences (*enhanced double hashing*: Dillinger and Manolios, "Bloom Filters in
+Probabilistic Verification", 2004), so that no sequence repeats itself or follows another.
 
 For n keys and a target p, k = log2(1/p) hashes and m = n * k / ln 2 bits are optimal; half of the bits are then
 set at capacity: 1.44 log2(1/p) bits per key, the fewest of the layouts here. k must be an integer, so m is
@@ -48,7 +48,7 @@ Bools = npt.NDArray[np.bool_]
 Words = npt.NDArray[np.uint64]
 
 MAX_HASHES = 30
-POSITIONS = "enhanced"  # stored with each slice, because an earlier version computed other positions
+POSITIONS = "enhanced"  # stored with each slice, because an earlier version of the program computed other positions
 _ALLOWED = 1.01  # times the requested fpp; the terms omitted for large filters add less than this
 _MORE = 1.005
 _SIX = np.uint64(6)
@@ -63,8 +63,8 @@ def classic_fpp(count: float, size: float, hashes: int) -> float:
 
 def classic_spread(count: float, size: int, hashes: int, sample: int) -> float:
     """Return the standard deviation of the number of keys estimated from ``sample`` positions: the estimate is -(m/k)
-    ln(1 - fill), and each position is set with probability 1 - exp(-kn/m). If all positions are sampled, it is smaller,
-    because the total number of hits is fixed."""
+    ln(1 - fill), and each position is set with probability 1 - exp(-kn/m). If all positions are sampled, the deviation
+    is smaller, because the total number of hits is fixed."""
     return size / hashes * math.sqrt(math.expm1(min(700.0, hashes * count / size)) / sample)
 
 
@@ -87,7 +87,7 @@ def promised_fpp(count: float, size: int, hashes: int) -> float:
 
 
 def classic_size(capacity: int, fpp: float, hashes: int | None = None) -> tuple[int, int]:
-    """Return the fewest bits for ``capacity`` keys at ``fpp``, and the number of hashes, unless ``hashes`` sets it."""
+    """Return the fewest bits for ``capacity`` keys at ``fpp``, and the number of hashes, which ``hashes`` can fix."""
     best = math.log2(1 / fpp)
     wanted = {min(max(round(k), 1), MAX_HASHES) for k in (math.floor(best), math.ceil(best))}
     asked = capacity / (1 - fpp)  # false positives find their bits set, as if they had been added
@@ -147,7 +147,7 @@ class ClassicSlice:
 
     @classmethod
     def sized(cls, capacity: int, fpp: float) -> ClassicSlice:
-        """Return the smallest slice that stays within ``fpp`` until ``capacity`` keys were added."""
+        """Return the smallest slice that stays within ``fpp`` until ``capacity`` keys have been added."""
         return cls(*classic_size(capacity, fpp))
 
     def _positions(self, batch: Batch) -> Words:

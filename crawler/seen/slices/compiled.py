@@ -1,4 +1,4 @@
-"""The parts of the seen-set that also exist in C (``native/``), if they were built.
+"""Access to the parts of the seen-set that also exist in C (``native/``), if the C code was built.
 
     KeyHasher      digests of keys
     SeenKernel     test-and-set of a batch of keys over all Bloom slices of a chain, on the memory of the slices
@@ -75,7 +75,8 @@ def key_hasher(algorithm: str, secret: bytes) -> _native.KeyHasher | None:
 
 
 def seen_kernel(algorithm: str, secret: bytes, watched: Watched) -> _native.SeenKernel | None:
-    """Return a kernel, without slices, for keys hashed with this algorithm and secret. It is its filter's lock."""
+    """Return a kernel, without slices, for keys hashed with this algorithm and secret. The filter uses it as its
+    lock."""
     if not _used.get():
         return None
     # The multiplier is secret, so that keys cannot be chosen to collide in the table that finds duplicates in a batch.

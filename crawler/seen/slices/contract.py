@@ -24,7 +24,7 @@ class Slice(Protocol):
 
     @property
     def crowded(self) -> bool:
-        """True if too many keys collide in the same places, so that lookups would become slow: do not add any more."""
+        """True if so many keys collide in the same places that lookups would become slow: do not add any more keys."""
         ...
 
     @property
@@ -58,7 +58,8 @@ class Slice(Protocol):
         ...
 
     def fpp_at(self, count: float) -> float:
-        """Return the modelled chance of a false positive after ``count`` keys were offered, including skipped ones."""
+        """Return the modelled chance of a false positive after ``count`` keys have been offered, including skipped
+        ones."""
         ...
 
     def count_estimated(self) -> float:
@@ -66,7 +67,7 @@ class Slice(Protocol):
         ...
 
     def geometry(self) -> dict[str, JSON]:
-        """Together with ``words``, enough to rebuild the slice."""
+        """Return the properties that, together with ``words``, are enough to rebuild the slice."""
         ...
 
 

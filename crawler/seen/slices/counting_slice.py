@@ -6,9 +6,9 @@ zero. The positions and the fpp are those of a classic filter with as many bits 
 so the price of forgetting is the width of a counter: 2, 4 or 8 bits instead of one.
 
 A counter that reaches its maximum is *saturated*: the number of its keys is then unknown, so it is
-never decremented again. Some forgotten keys then remain present, but a present key is never denied. In a full
-filter the value of a counter is Poisson distributed with mean ln 2, so one in 6 * 10**14 saturates with 4
-bits, and one in 30 with 2.
+never decremented again. Some forgotten keys then still appear present, but a present key is never denied. In a full
+filter the value of a counter is Poisson distributed with mean ln 2, so one counter in 6 * 10**14 saturates with 4 bits,
+and one in 30 with 2.
 
 If two positions of a key are the same counter, it is incremented and decremented twice. A counter that is too low for
 that shows that the key is absent: forgetting is refused and changes nothing.
@@ -144,7 +144,8 @@ class CountingSlice:
         return classic_fpp(count, self.counters, self.hashes)
 
     def count_estimated(self) -> float:
-        """Estimate the number of keys from the fill; after forgetting, saturated counters make it too high."""
+        """Estimate the number of keys from the fill; after keys were forgotten, saturated counters make the estimate
+        too high."""
         return -math.log1p(-min(self.fill(), FULLEST)) * self.counters / self.hashes
 
     def spread(self, count: float) -> float:

@@ -2,8 +2,8 @@
 
 The memory of a slice that counts or moves its content cannot be stored while it changes: the journal would restore keys
 that the stored memory already contains, and count them twice. Copying hundreds of megabytes at once would stall the
-crawl. So the copy is made in pieces from front to back. Before a word changes that was not copied yet, its old value is
-saved (copy on write). When everything is copied, the saved values are written over the copy, the oldest last:
+crawl. So the copy is made in pieces from front to back. Before a word that has not been copied yet changes, its old
+value is saved (copy on write). When everything is copied, the saved values are written over the copy, the oldest last:
 
     the copy  =  each word as it was when its piece was copied, or before its first change, if that was earlier
 
@@ -56,7 +56,7 @@ class CowSnapshot:
             self.keep(np.array([place]))
 
     def advance(self) -> bool:
-        """Copy the next piece. True while there is more to copy."""
+        """Copy the next piece. Returns True while there is more to copy."""
         start, end = self._copied, self._copied + self._piece
         if start < len(self.words):
             self.words[start:end] = self._live[start:end]

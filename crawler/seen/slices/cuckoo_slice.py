@@ -66,7 +66,7 @@ _TYPES: dict[int, np.dtype[Any]] = {8: np.dtype("<u1"), 16: np.dtype("<u2"), 32:
 
 
 def cuckoo_fpp(load: float, tag_bits: int) -> float:
-    """Return the chance that an absent key finds its tag in its buckets; ``load`` is the share of used places."""
+    """Return the chance that the tag of an absent key is found in its buckets; ``load`` is the share of used places."""
     return 2 * PLACES * load * (2.0**tag_bits + 2) / 4.0**tag_bits
 
 
@@ -216,7 +216,7 @@ class CuckooSlice:
         """Make room for a tag whose buckets are both full."""
         # If an attacker chose the keys, no number of moves makes room.
         for _ in range(_FEW_MOVES if self.crowded else _MOVES):
-            # Any choice that does not go round in circles works; this one needs no random numbers.
+            # Any choice that does not go round in circles works; the one made here needs no random numbers.
             self._moves = self._moves * 5 + 7 & 0xFFFF
             place = bucket * PLACES + (self._moves >> 8) % PLACES
             thrown = self._flat[place]

@@ -1,6 +1,6 @@
 """The digests of a batch of keys, prepared for lookups.
 
-``blocked_slice`` explains how a digest maps to bits. This module has the arithmetic that all slices share.
+``blocked_slice`` explains how a digest maps to bits. This module does the arithmetic that all slices have in common.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def spread_all(h1: Words, h2: Words | int, multiplier: int) -> Words:
 
 
 class Batch:
-    """The digests of a batch of keys. What slices derive from them is computed once."""
+    """The digests of a batch of keys. The numbers that slices derive from the digests are computed once."""
 
     __slots__ = ("_fractions", "_masks", "halves")
 

@@ -23,7 +23,7 @@ class FullError(FilterError):
 
 
 class HashMismatchError(FilterError):
-    """Two filters that should be united use different hashes."""
+    """Two filters cannot be united, because they use different hashes."""
 
 
 class AbsentKeyError(FilterError):

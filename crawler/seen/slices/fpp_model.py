@@ -50,7 +50,7 @@ FULLEST = 1 - 2.0**-24  # used for a fill of 1; 2**23 sampled bits cannot show a
 
 
 def _most(load: float) -> int:
-    """Return the upper end of the sum: blocks with more keys than this are negligible."""
+    """Return the number of keys at which the sum may end: blocks with more keys are negligible."""
     return int(load + 12 * math.sqrt(load)) + 40
 
 
@@ -79,8 +79,8 @@ def _covered(load: float, words: int, bits: int) -> float:
 
 
 def compound(fpps: Iterable[float]) -> float:
-    """Return 1 - prod(1 - p): the fpp of several filters combined. Exact for tiny values, too."""
-    # Subtracted from 0.0, so that an empty filter does not show a negative zero.
+    """Return 1 - prod(1 - p): the fpp of several filters combined. This is exact for tiny values, too."""
+    # The result is subtracted from 0.0, so that an empty filter does not show a negative zero.
     return 0.0 - math.expm1(sum(math.log1p(-min(fpp, _NEARLY_ONE)) for fpp in fpps))
 
 
@@ -152,13 +152,13 @@ class SkipCurve:
 
     Each key that was found new stands for 1/(1-p) new keys that were looked up at that moment; a share p of them were
     false positives, so p/(1-p) skipped keys are expected per added key (docs/explanation/filters.md derives it). A
-    skipped key finds all its bits set, so the filter looks as if it had been added as well. With a keys looked up, S(a)
-    of them skipped,
+    skipped key finds all its bits set, so the filter looks as if the key had been added as well. With a keys looked up,
+    S(a) of them skipped,
 
         S(a) = integral of p(a) da,      n(a) = a - S(a) keys are in the filter,
 
-    where p(a) is the model's fpp for a keys. Both are tabulated against a and looked up by n. So the figures depend on
-    counts alone, and a filter rebuilt from its journal reports exactly the same figures as before.
+    where p(a) is the model's fpp for a keys. S and p are tabulated against a and looked up by n. So the figures depend
+    on counts alone, and a filter rebuilt from its journal reports exactly the same figures as before.
     """
 
     _POINTS = 128  # the fpp is at most the 16th power of the fill: an interpolation error of 0.2%

@@ -1,4 +1,4 @@
-"""Classic slices with the bit positions of Guava, so that their words are those of a Guava file.
+"""Classic slices with the bit positions of Guava, so that a slice has the same words as a file written by Guava.
 
     guava      position i of a key  =  (h1 + i * h2  mod 2**63)  mod m          i = 0 .. k-1
     guava32    position i of a key  =  |low + i * high|  mod m                  i = 1 .. k

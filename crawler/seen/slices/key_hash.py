@@ -1,7 +1,7 @@
 """The hash of a seen-set, which makes the digest of a key, and its secret.
 
 A key is hashed once for all filters. Filters see only its *digest* of 16 bytes, and every position in every slice is
-derived from it. The journal stores the same 16 bytes, so a filter can be rebuilt without the keys.
+derived from the digest. The journal stores the same 16 bytes, so a filter can be rebuilt without the keys.
 
     blake2b   BLAKE2b (RFC 7693) with a secret key of 16 bytes, 128 bits of output. Without the secret, an attacker
               can make neither a key with the digest of another one, nor keys that collide in the same places.
@@ -126,11 +126,12 @@ class KeyHash(ABC):
         return int.from_bytes(found, "little") | 1
 
     def sampling(self) -> Sampling:
-        """Return the page sampling for the statistics of a filter with this hash, which outsiders cannot predict."""
+        """Return the page sampling for the statistics of a filter with this hash. Outsiders cannot predict the
+        pages."""
         return Sampling(blake2b(b"sampling", key=self.secret, digest_size=16).digest() if self.keyed else None)
 
     def describe(self) -> HashDescription:
-        """Return everything but the secret."""
+        """Return the public description of the hash: everything but its secret."""
         return {"algorithm": self.algorithm, "keyed": self.keyed, "forgeable": self.forgeable}
 
     def __str__(self) -> str:

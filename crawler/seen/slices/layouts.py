@@ -1,4 +1,4 @@
-"""The slice layouts by name: creates slices by size or from stored memory."""
+"""The slice layouts by name. Creates slices of a given size, or from stored memory."""
 
 from __future__ import annotations
 

@@ -2,9 +2,9 @@
 
 The share of set bits is computed once a second, which must not require a pass over gigabytes. So at most 1 MiB is read:
 256 pages, evenly distributed at random. An attacker who knew the pages could choose keys that fall outside them, and
-fill the filter without any effect on its statistics. So the pages are derived from a secret seed: from the secret of
-the hash if it has one, otherwise from the operating system. The same seed always selects the same pages, so that the
-statistics change only with the keys.
+fill the filter without any effect on its statistics. So the pages are derived from a secret seed, which comes from the
+secret of the hash if it has one, otherwise from the operating system. The same seed always selects the same pages, so
+that the statistics change only with the keys.
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ class Sampling:
 
 def spread_of_places(count: float, buckets: int, places: int, sample: int) -> float:
     """Return the standard deviation of the number of keys estimated from the used places in ``sample`` of the
-    ``buckets``. The number of keys per bucket is Poisson distributed, less those that move to another bucket. With all
-    buckets sampled it is 0."""
+    ``buckets``. The number of keys per bucket is Poisson distributed, less those that move to another bucket. If all
+    buckets are sampled, the deviation is 0."""
     if sample >= buckets:
         return 0.0
     used = min(1.0, count / (buckets * places))

@@ -42,7 +42,7 @@ _SAMPLE_BUCKETS = 2**14  # buckets checked at a time: 1 MiB
 _BUCKETS = 2**10  # buckets per array of digests
 _SHIFT = np.uint64(32)
 _ONE = np.uint64(1)
-_FAR = 2048  # maximum places between a digest and its bucket
+_FAR = 2048  # maximum number of places between a digest and its bucket
 
 
 def table_buckets(capacity: int, digest_bits: int) -> int:
@@ -102,7 +102,7 @@ class TableSlice:
         return firsts, batch.halves[:, 1], buckets.view(np.intp)
 
     def _are_in(self, rows: Words, firsts: Words, seconds: Words) -> Bools:
-        """Return, for each of the buckets ``rows``, of shape (n, words per bucket), True if it holds that digest."""
+        """Return True for each of the buckets ``rows``, of shape (n, words per bucket), that has its key's digest."""
         if self.digest_bits == 64:
             return np.asarray((rows == firsts[:, np.newaxis]).view(np.uint64).reshape(-1) != 0)
         equal = rows[:, ::2] == firsts[:, np.newaxis]
@@ -110,7 +110,8 @@ class TableSlice:
         return np.asarray(equal.view(np.uint32).reshape(-1) != 0)
 
     def _are_full(self, rows: Words) -> Bools:
-        """Return True for full buckets. Places are taken in order and never freed, so the last one decides."""
+        """Return, for each bucket, True if it is full. Places are taken in order and never freed, so the last place
+        decides."""
         return np.asarray(rows[:, -(self.digest_bits // 64)] != 0)
 
     def holds(self, batch: Batch) -> Bools:

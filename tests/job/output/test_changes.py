@@ -46,7 +46,7 @@ def record(outcome: str = "fetched", status: int | None = 200, **fields: Any) ->
         (record("excluded", None, error="disallowed by robots.txt"), "delete"),
         (record("excluded", None, error="blocked-port: 22", rule="blocked-port"), "delete"),
         (record("excluded", None, error="traps.max_variants: more than 500"), "delete"),
-        (record("excluded", None, error="budget: host_pages: 5 of 5 responses are taken", visit=2), "unchanged"),
+        (record("excluded", None, error="budget: host_pages: 5 of 5 responses have been used", visit=2), "unchanged"),
         (record("excluded", None, error="blocked: its host was blocked by hand", visit=2), "unchanged"),
         (record("excluded", None, error="too_large: more than 10 bytes", visit=2), "unchanged"),
         (record(probe=True), "delete"),

@@ -75,8 +75,8 @@ _LEFT_OUT = {
     "not_found": "on soft 404s",
     "application": "on a page that a single-page application sends for all paths",
 }
-# A check gives up a dead or busy host after minutes, not after an hour, because the user is waiting for the list of
-# broken links.
+# A check gives up on a dead or busy host after minutes rather than an hour, because the user is waiting for the list
+# of broken links.
 _BENEATH: crawl.Tables = {
     "retry": {"tries": 2},
     "politeness": {"backoff_first": 2.0, "patience": "short"},

@@ -64,7 +64,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--producer",
         metavar="NAME",
-        help="for a set on a server: if a run is killed, the next run of this name prints again the lines that may "
+        help="for a set on a server: if a run is killed, the next run with this name reprints the lines that may "
         "be missing from the output",
     )
     parser.add_argument(

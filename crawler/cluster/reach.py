@@ -94,7 +94,7 @@ class Reach:
         if not self._has_said and now >= self._lost_at + SAID:
             self._has_said = True
             self._say(
-                f"cannot reach the crawl's carrier: {error}; nothing is lost, no page is fetched until it answers"
+                f"cannot reach the crawl's carrier: {error}; nothing is lost, but no page is fetched until it answers"
             )
 
     def _lasted(self) -> str:

@@ -30,7 +30,7 @@ from crawler.job.partition.link_batch_codec import Ack, Content, LinkBatch, Link
 GATHER = 0.3  # seconds between two rounds: at least this ...
 GATHER_EACH = 0.004  # ... plus this for each batch and acknowledgement sent ...
 GATHER_MOST = 1.0  # ... and at most this
-IN_FLIGHT = 4 * 2**20  # bytes of unacknowledged batches sent by this process
+IN_FLIGHT = 4 * 2**20  # limit on the unacknowledged bytes of batches sent by this process
 _A_ROUND = 256 * 1024  # bytes of new batches that a partition sends in a round
 
 Deliver = Callable[[OpenPartition, Sequence[Content]], Awaitable[bool]]

@@ -19,7 +19,7 @@ from msgspec import Struct
 
 SHARE = 0.02  # seconds of a pass after which no further piece of work starts
 BULK_EVERY = 4  # every n-th pass starts with bulk work
-_LOOKING = 8  # tasks behind the first that check in each pass whether time is left for them
+_LOOKING = 8  # number of tasks after the first in line that check in each pass whether time is left for them
 
 
 def _loop_time() -> float:

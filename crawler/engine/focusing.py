@@ -86,7 +86,7 @@ class Focusing:
         return links
 
     async def listed(self, entry: Entry, links: Outlinks, depth: int) -> Outlinks:
-        """Return the links of a part of a sitemap, with the code's decisions."""
+        """Return the links of a part of a sitemap, after the user's code has judged them."""
         asked = [Link(url.href, entry.href, kind=SITEMAP, depth=depth) for url in links.inside]
         links = await self._judged(links, asked)
         await self._job.room()

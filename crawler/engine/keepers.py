@@ -120,7 +120,7 @@ class TextKeeper:
     async def parts(
         self, about: About, content_type: str | None, body: Bytes, charset: str | None
     ) -> tuple[Kept, str | None]:
-        """Return the parts of a page with this metadata, and the language of its text."""
+        """Return the parts of the page that ``about`` describes, and the language of its text."""
         if is_markdown(content_type):
             found = await asyncio.to_thread(as_it_is, bytes(body), charset, self._forms)
         else:

@@ -62,9 +62,9 @@ class _Waiting(Struct, eq=False):
 
 
 class Surroundings(Struct, frozen=True):
-    """The detector's calls to its worker. ``interrupt``: visits stop waiting for the rate limit. ``wake``: any run may
-    have URLs to hand out. ``doubt``: a visit lends its slot, or takes it back. ``reaches``: whether a connection to the
-    host of an href can be opened."""
+    """Callbacks through which the detector affects its worker. ``interrupt`` makes visits stop waiting for the rate
+    limit. ``wake`` tells the worker that any run may have URLs to hand out. ``doubt`` makes a visit lend its slot or
+    take it back. ``reaches`` returns whether a connection to an href's host can be opened."""
 
     clock: Callable[[], float]
     interrupt: Callable[[], None]

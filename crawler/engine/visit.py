@@ -98,7 +98,7 @@ MOVES_WITHIN = 10  # seconds; if a seed refreshes after at most this time, the s
 NO_URLS = "robots.txt or an index calls this a sitemap, but it lists no URL"
 LARGE = 512 * 1024  # bytes; a larger page is kept in a file while it waits for its text
 LONG = 256 * 1024  # bytes; a larger page lends its slot while its pieces wait for their turns
-USUAL_PARTS = 2  # number of parts of a page's links that go before sitemaps and larger pages
+USUAL_PARTS = 2  # number of parts of a page's links that are processed ahead of sitemaps and large pages
 LED_ON = frozenset((Outcome.FETCHED, Outcome.REDIRECT, Outcome.SOFT404))  # outcomes of a seed that has not failed
 LISTED_A_STEP = 250  # URLs of a sitemap that are judged and admitted at once, in a hundredth of a second
 

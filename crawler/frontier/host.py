@@ -114,7 +114,7 @@ class BackQueue(Struct, eq=False):
 
     @property
     def first(self) -> bytes:
-        """A lower bound of the slots of first visits that wait in the fresh lane; exact while any of their rows is in
+        """A lower bound on the slots of first visits that wait in the fresh lane; exact while any of their rows is in
         memory."""
         return self.window[0][:FRESH_SLOT_SIZE] if self.window else FRESH_END if self.complete else self.cursor
 

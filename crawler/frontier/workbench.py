@@ -1,8 +1,8 @@
-"""The workbench: the hosts with pending URLs, each in one place only, and whose turn it is.
+"""The workbench holds the hosts with pending URLs, each in exactly one place, and decides whose turn it is.
 
-A host is *on the heap* of a front queue until its turn comes (``schedule``), or *leased*, or *in a line* at the gate,
-or *idle*. With N lease slots it stays on the heap until all N are taken. By construction, therefore, two requests to
-one host or its robots.txt cannot overlap, and its gap cannot be cut short. (The name and the idea are from BUbiNG's
+A host is *on the heap* of a front queue until its turn comes (``front_queues``), or *leased*, or *in a line* at the
+gate, or *idle*. With N lease slots it stays on the heap until all N are taken. By construction, therefore, two requests
+to one host or its robots.txt cannot overlap, and its gap cannot be cut short. (The name and the idea are from BUbiNG's
 Workbench.)
 
 A bounded number of hosts is in memory (``working_set``). Each other host with queued URLs has a ticket on the heap or a

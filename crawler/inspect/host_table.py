@@ -55,7 +55,8 @@ class HostsAsked(Struct, frozen=True):
     q: str = ""
 
     def of_partition(self) -> HostsAsked:
-        """Return the request for each partition, because any of them may hold all of the rows."""
+        """Return the request to send to each partition: for all rows up to the end of the page, because a single
+        partition may hold all of them."""
         return replace(self, offset=0, limit=self.offset + self.limit)
 
 

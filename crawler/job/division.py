@@ -62,11 +62,11 @@ _URL_OF: dict[Family, Callable[[bytes, bytes], str]] = {
 
 
 class Descent(Struct, frozen=True):
-    """The splits from which a partition resulted.
+    """The splits that produced a partition.
 
-    Its journal has ``surplus`` more admitted keys than the partition counts; the first ``records`` bytes of its records
-    are about URLs of several partitions; earlier records of its URLs are in the partitions ``ancestors``, the latest
-    first."""
+    The partition's journal has ``surplus`` more admitted keys than the partition counts. The first ``records`` bytes of
+    its records are about URLs of several partitions. Earlier records of its own URLs are in the partitions
+    ``ancestors``, the latest first."""
 
     surplus: int = 0
     records: int = 0

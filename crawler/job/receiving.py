@@ -17,7 +17,7 @@ from crawler.job.partition.messages import Links, MessageError, UnknownMessage, 
 from crawler.job.records import StoredValue
 
 EPOCH = b"epoch"  # the META key of the last epoch that was started
-CRAWL = b"crawl"  # the META key of the mark of the partition's crawl
+CRAWL = b"crawl"  # the META key under which the mark of the crawl is stored
 _MARK_BYTES = 16
 _EPOCH = StoredValue(int, "the epoch of a partition")
 encode_epoch = _EPOCH.encode

@@ -448,7 +448,7 @@ encode_ends = _ENDS.encode  # for outputs other than ``pages.jsonl``; every tran
 
 
 def decode_ends(value: bytes | None) -> dict[int, End]:
-    """Inverse of ``encode_ends``, by the kind of the output. Raises JournalError."""
+    """Decode a value of ``encode_ends`` into a dict by output kind. Raises JournalError."""
     return {} if value is None else {kind_of(end.file): end for end in _ENDS.decode(value)}
 
 

@@ -29,7 +29,8 @@ PAUSE = 2.0  # pause, in durations of the last piece: compaction takes at most a
 
 
 async def compact_beside(advance: Callable[[], bool]) -> None:
-    """Call ``advance`` until cancelled. It runs a piece, and returns False if there was none."""
+    """Call ``advance`` repeatedly until cancelled. Each call runs one piece of the compaction; it returns False if
+    there was none."""
     loop = asyncio.get_running_loop()
     while True:
         began = loop.time()

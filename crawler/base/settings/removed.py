@@ -61,7 +61,7 @@ REMOVED = {
     "traps.domain_factor": "the hosts of a domain together may have 50 times the limit of one host",
     "traps.max_ports": "a host name may have up to 16 ports",
     "traps.max_id_copies": "a form of URLs is closed after 8 visits that found the same pages under other ids",
-    "traps.max_records": "a trap writes up to 100 `excluded` records, and then only counts",
+    "traps.max_records": "a trap writes up to 100 `excluded` records; further exclusions are only counted",
     "recrawl.share": "revisits get half of the turns of a host while first visits wait too",
     "recrawl.first_interval": _FIRST,
     "recrawl.increase": _ADAPTED,

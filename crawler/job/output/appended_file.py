@@ -132,8 +132,8 @@ class AppendedFile:
 
 
 class Unsynced:
-    """The parts of an output in several files that are not durable yet, apart from its last file: full files, and names
-    in its directory."""
+    """What is not yet durable in an output of several files, except in its last file: full files, and file names in the
+    directory."""
 
     def __init__(self, disk: Disk, directory: Path, *, names_changed: bool) -> None:
         self.files: list[AppendedFile] = []

@@ -287,7 +287,7 @@ def check_room(settings: SeenSettings) -> None:
 
 
 def load_seen(state: Mapping[str, Any], segments: Mapping[str, memoryview], store: Store) -> SeenSet:
-    """Load the seen-set of a snapshot, of any kind. Bring it up to date with ``restore``.
+    """Load a seen-set of any kind from a snapshot. The caller must then ``restore`` the keys added since.
 
     Raises OSError, or FilterError if the parts do not fit together.
     """

@@ -85,7 +85,7 @@ def compound(fpps: Iterable[float]) -> float:
 
 
 class BlockShape(Struct, frozen=True):
-    """The shape of a key: ``hashes`` bits (8 or 16) in ``blocks`` blocks (1 or 2), which have 8 words together."""
+    """The shape of a key: ``hashes`` bits (8 or 16) in ``blocks`` blocks (1 or 2), which have 8 words in total."""
 
     hashes: int
     blocks: int

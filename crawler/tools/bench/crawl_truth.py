@@ -38,7 +38,7 @@ class Verdict(Struct, frozen=True):
 
 
 def judge_crawl(web: SyntheticWeb, output: Iterable[Found], kinds: Kind = ALL) -> Verdict:
-    """Compare the URLs in an output with all URLs of these kinds, which it should contain exactly."""
+    """Check that an output contains each URL of these kinds exactly once, and no other URL."""
     seen = bytearray(web.shape.pages)
     pages = twice = unexpected = wrong = 0
     for found in output:

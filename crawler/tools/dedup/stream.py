@@ -54,11 +54,11 @@ class Tally(Struct):
 
 
 class Lookout:
-    """Adds keys to a seen-set, and warns once for each cause, in time to act, when the set fills up.
+    """Adds keys to a seen-set. As the set fills up, it warns once for each cause, early enough to act.
 
-    A forecast reads a part of the filter, so it is not made for each batch. It is needed only at numbers of keys that
-    are known in advance: when a tenth of the newest slice is left, and when the slice is full. Keys are added only up
-    to the next of these numbers at a time, so a large batch does not skip it."""
+    A forecast reads a part of the filter, so it is not made for each batch, but only at two key counts that are known
+    in advance: when a tenth of the newest slice is left, and when the slice is full. A large batch is split at these
+    counts, so that it cannot skip a forecast."""
 
     def __init__(
         self, seen: Filter, say: Callable[[str], object], memory: Callable[[], int | None], compact_slices: int = 0

@@ -6,7 +6,7 @@ from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 
 # The only part of IPv6 allocated for public use (https://www.iana.org/assignments/ipv6-address-space/).
 _IPV6_GLOBAL = ip_network("2000::/3")
-# Addresses with this prefix carry an IPv4 address in their last 32 bits (RFC 6052; RFC 8215's local use stays refused).
+# Addresses with this prefix carry an IPv4 address in their last 32 bits (RFC 6052; not RFC 8215's local prefix).
 _NAT64 = ip_network("64:ff9b::/96")
 # Special-purpose blocks not private in some versions of `ipaddress`: AS112, 6to4 relays, documentation, SRv6.
 _SPECIAL = tuple(

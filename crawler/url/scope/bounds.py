@@ -188,7 +188,7 @@ def _cover(patterns: Sequence[str], others: Sequence[str]) -> bool:
         covers = tuple(map(Pattern, patterns)) if left else ()
         return all(any(each.covers(other) for each in covers) for other in map(Pattern, left))
     except PatternError:
-        return False  # accepted by another version of the program
+        return False  # only another version of the program accepts this pattern
 
 
 class LeftOut(Struct, frozen=True):

@@ -37,7 +37,7 @@ def test_a_worker_that_is_replaced_while_the_server_is_down_waits_for_it(tmp_pat
 
             def waits() -> bool:
                 said.append((process.stderr.read() or b"").decode())
-                return "starts when it answers" in "".join(said) or process.poll() is not None
+                return "this worker starts when" in "".join(said) or process.poll() is not None
 
             wait_until(waits, "the new worker waits")
             server.start()

@@ -34,9 +34,9 @@ export function wrongOf({ urls_by_outcome: urls, pages_by_status: pages }) {
 
 function lost(stats) {
   const wrong = wrongOf(stats);
-  const pending = stats.state === "stopped" ? total(stats.urls_pending, stats.urls_in_flight, stats.endless ? -(stats.revisits_pending ?? 0) : 0) : 0;
+  const pending = total(stats.urls_pending, stats.urls_in_flight, stats.endless ? -(stats.revisits_pending ?? 0) : 0);
   return [
-    ["pending", Math.max(0, pending), "URLs not visited yet", "run the same command to resume"],
+    ["pending", Math.max(0, pending), "URLs not visited yet", stats.state === "stopped" ? "run the same command to resume" : "the crawl will visit them"],
     ["failed", wrong.failed, "URLs without an answer", "crawler retry --failed visits them again", "failed"],
     ["4xx", wrong.client, "pages with a status 4xx, such as 404 not found", "correct the links on the pages that contain them", "4xx"],
     ["5xx", wrong.server, "pages with a status 5xx, server errors", "visit them again later", "5xx"],

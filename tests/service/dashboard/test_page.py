@@ -86,7 +86,7 @@ async def test_the_page_shows_what_the_statistics_say(browser: Chrome) -> None:
     assert page["chain"] == "slice 1 holds 8,000 of 8,000 URLs, slice 2 holds 4,345 of 16,000 URLs"
     assert "62,345" in page["forecast"]
     assert {"12,324", "30,000", "357,643"} <= set(page["links"].values())
-    assert [line[:4] for line in page["lost"]] == ["81UR", "80pa", "20pa", "8pag", "9URL", "2URL", "1lin"]
+    assert [line[:4] for line in page["lost"]] == ["2,06", "81UR", "80pa", "20pa", "8pag", "9URL", "2URL", "1lin"]
     assert page["only"] == ["harvest"]
     assert page["outcomes"]["pages"] == "1,234,567"
     assert page["outputs"] == [["pages", "49.6 MiB"], ["links", "1.4 GiB in 2 files"]]

@@ -1,4 +1,4 @@
-// Draws frames, scrolls to the end of the page, and draws frames as long as they add something.
+// Draws frames, scrolls to the end of the page, and draws frames as long as they add something or IndexedDB must answer.
 new Promise(done => {
   // A frame ends when observers have been called, of which this is the last: that may be after the next frame begins.
   const frame = next => requestAnimationFrame(() => new IntersectionObserver((_, own) => { own.disconnect(); next() })
@@ -6,6 +6,7 @@ new Promise(done => {
   let changed = false;
   const seen = new MutationObserver(() => { changed = true });
   const more = n => {
+    if (globalThis[Symbol.for('unanswered')].size) return frame(() => more(n));
     if (!n || !changed) { seen.disconnect(); return done() }
     changed = false;
     frame(() => more(n - 1));

@@ -269,9 +269,9 @@ SCRIPTS = [  # what a page does, its text, the paths that it asked for
     ("say(navigator.userAgent+navigator.webdriver)", AGENT + "true", []),
     ("fetch('http://127.0.0.5:1/cors',{headers:{'x-a':'b'}}).then(r=>r.text()).then(say)", "CORS", ["cors", "cors"]),
     ("fetch('/hop').then(r=>r.text()).then(say)", "API", ["api", "hop"]),
-    ("const o=indexedDB.open('d');o.onupgradeneeded=()=>o.result.createObjectStore('s').put('stored',1);"
-     "o.onsuccess=()=>{o.result.transaction('s').objectStore('s').get(1).onsuccess=e=>say(e.target.result)}",
-     "stored", []),
+    ("let n=0;const o=indexedDB.open('d');o.onupgradeneeded=()=>o.result.createObjectStore('s');"
+     "o.onsuccess=function more(){n++<9?o.result.transaction('s','readwrite').objectStore('s').put(n,n).transaction.oncomplete=more:say(n)}",
+     "10", []),
     ("alert(1);say(confirm('x'));say(prompt('x'))", "false", []),
     ("</script><link rel=stylesheet href=/a.css><script src=/ext.js></script><script>", "EXT", ["a.css", "ext.js"]),
     ("const x=new XMLHttpRequest();x.open('GET','/api',false);x.send();say(x.responseText)", "API", ["api"]),

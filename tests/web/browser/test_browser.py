@@ -270,7 +270,8 @@ SCRIPTS = [  # what a page does, its text, the paths that it asked for
     ("fetch('http://127.0.0.5:1/cors',{headers:{'x-a':'b'}}).then(r=>r.text()).then(say)", "CORS", ["cors", "cors"]),
     ("fetch('/hop').then(r=>r.text()).then(say)", "API", ["api", "hop"]),
     ("let n=0;const o=indexedDB.open('d');o.onupgradeneeded=()=>o.result.createObjectStore('s');"
-     "o.onsuccess=function more(){n++<9?o.result.transaction('s','readwrite').objectStore('s').put(n,n).transaction.oncomplete=more:say(n)}",
+     "o.onsuccess=function more(){n++<9?o.result.transaction('s','readwrite').objectStore('s').put(n,n)"
+     ".transaction.oncomplete=more:say(n)}",
      "10", []),
     ("alert(1);say(confirm('x'));say(prompt('x'))", "false", []),
     ("</script><link rel=stylesheet href=/a.css><script src=/ext.js></script><script>", "EXT", ["a.css", "ext.js"]),

@@ -134,20 +134,17 @@ class Compactable(Protocol):
     @property
     def slices(self) -> int:
         """The number of slices in which a new key is looked up."""
-        ...
 
     def successor(self) -> SuccessorSlice:
         """Return an empty slice, which can replace all slices once every key has been put into it.
 
         Raises ``FilterError`` if there is not enough memory."""
-        ...
 
     def succeed(self, successor: SuccessorSlice) -> None:
         """Replace all slices by ``successor``, which must not be used afterwards.
 
         It must hold every key of the chain, including those added after it was created. Raises ``FilterError``, without
         a change, if its number of keys differs from the chain's or exceeds its capacity."""
-        ...
 
     def __len__(self) -> int: ...
 
@@ -163,55 +160,44 @@ class SeenSet(Protocol):
 
     def add(self, key: Key) -> bool:
         """Add one key. Returns whether it was new."""
-        ...
 
     def add_many(self, keys: Iterable[Key]) -> list[int]:
         """Add ``keys``. Returns the positions of the new ones, ascending; a repeated key is new the first time."""
-        ...
 
     def update(self, *others: Iterable[Key]) -> None:
         """Add the keys of ``others``, however many there are."""
-        ...
 
     def contains_many(self, keys: Iterable[Key]) -> list[bool]:
         """Return, for each key, True if it was added before or is a false positive."""
-        ...
 
     def __contains__(self, key: object) -> bool:
         """Look up one key. Like all methods that take keys, raises ``TypeError`` unless each key is a ``str`` or
         ``bytes``."""
-        ...
 
     def __len__(self) -> int:
         """Return the number of keys found new so far; after a union it is an estimate or an upper bound, except that it
         is exact for ``digest``."""
-        ...
 
     def lookup(self, key: Key) -> Lookup:
         """Look up the key. Returns the answer, its reliability, and the slices that hold the key."""
-        ...
 
     # -- keys in a transaction of a crawl
 
     def digests(self, keys: Iterable[Key]) -> bytes:
         """Return the concatenated digests of ``keys`` for the journal, 16 bytes each, in order."""
-        ...
 
     def admit(self, keys: Iterable[Key], batch: Batch) -> tuple[bytes, list[int]]:
         """Add ``keys``, and put the changes to store into ``batch``. Returns the digests of all keys, and the positions
         of the new ones, ascending. Raises OSError if the seen-set reads the disk."""
-        ...
 
     @property
     def cannot_forget(self) -> str | None:
         """Why this kind cannot forget keys, or None if it can."""
-        ...
 
     def forget_keys(self, keys: Iterable[Key], batch: Batch, admitted: TimesAdmitted) -> dict[int, NotForgotten]:
         """Remove ``keys``, and put the changes to store into ``batch``. Returns the positions of the keys that could
         not be removed, with the reason. A kind with false positives first looks the keys up in the journal with
         ``admitted``. Raises OSError, and ``CannotForgetError`` if ``cannot_forget`` gives a reason."""
-        ...
 
     # -- restoring from the journal
 
@@ -221,41 +207,32 @@ class SeenSet(Protocol):
         Counts and growth become what they were before the restart, even if a stored segment already holds bits of some
         of the keys.
         """
-        ...
 
     def restore_forgotten(self, digests: bytes) -> None:
         """Remove keys that ``forget_keys`` removed before the restart."""
-        ...
 
     def might_contain_digests(self, digests: bytes) -> list[bool]:
         """Return, for each digest, True if its key may be present. False for an admitted key is damage."""
-        ...
 
     @property
     def compactable(self) -> Compactable | None:
         """The seen-set itself if it can be compacted, otherwise None."""
-        ...
 
     # -- statistics, and the stored form
 
     def parameters(self) -> dict[str, JSON]:
         """Return the parameters that shape the stored state."""
-        ...
 
     def statistics(self) -> SeenStatistics:
         """Return the ``seen`` statistics of ``stats --json``. Cheap enough to call every second."""
-        ...
 
     def snapshot(self, *, whole: bool = True) -> SeenSnapshot:
         """Take a snapshot between two additions; ``load_seen`` reads it. This is cheap if nothing must be copied, or if
         the snapshot need not be ``whole``: the caller then calls ``advance`` until that returns False."""
-        ...
 
     def parts(self) -> list[Part]:
         """Return the segments that a snapshot would have, without copying them."""
-        ...
 
     def unjournaled_segments(self) -> list[Segment]:
         """Return the current segments that the journal cannot restore. Together with the state and the other segments
         of an earlier snapshot, and the keys restored since, they form the current seen-set."""
-        ...

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from enum import StrEnum
+from itertools import islice
 from typing import Protocol, TypedDict
 
 from msgspec import Struct, field
@@ -15,10 +16,11 @@ from msgspec import Struct, field
 from crawler.base.kv import Batch
 from crawler.seen.filters.chain_compaction import SuccessorSlice
 from crawler.seen.slices.cow_snapshot import CowSnapshot
-from crawler.seen.slices.digests import Key
+from crawler.seen.slices.digests import Key, list_keys
 from crawler.seen.slices.errors import JSON
 from crawler.seen.slices.key_hash import HashDescription, KeyHash
 
+_TOGETHER = 4_096  # keys that ``update`` adds at a time
 # Maps each digest to the number of times the journal admits its key, minus the number of times it removes it.
 TimesAdmitted = Callable[[bytes], Mapping[bytes, int]]
 
@@ -150,7 +152,9 @@ class Compactable(Protocol):
 
 
 class SeenSet(Protocol):
-    """A set of keys that never denies a key it holds. A probabilistic seen-set may report a new key as known."""
+    """A set of keys that never denies a key it holds. A probabilistic seen-set may report a new key as known.
+
+    Every kind inherits the methods that have a body here."""
 
     kind: str
     certain: bool  # True if it has no false positives
@@ -160,12 +164,19 @@ class SeenSet(Protocol):
 
     def add(self, key: Key) -> bool:
         """Add one key. Returns whether it was new."""
+        return bool(self.add_many((key,)))
 
     def add_many(self, keys: Iterable[Key]) -> list[int]:
         """Add ``keys``. Returns the positions of the new ones, ascending; a repeated key is new the first time."""
 
     def update(self, *others: Iterable[Key]) -> None:
-        """Add the keys of ``others``, however many there are."""
+        """Add the keys of ``others``, which may be generators: at most 4,096 keys are in memory at a time."""
+        for keys in others:
+            if isinstance(keys, str | bytes):
+                list_keys(keys)  # raises TypeError for a single key
+            rest = iter(keys)
+            while some := list(islice(rest, _TOGETHER)):
+                self.add_many(some)
 
     def contains_many(self, keys: Iterable[Key]) -> list[bool]:
         """Return, for each key, True if it was added before or is a false positive."""
@@ -173,6 +184,7 @@ class SeenSet(Protocol):
     def __contains__(self, key: object) -> bool:
         """Look up one key. Like all methods that take keys, raises ``TypeError`` unless each key is a ``str`` or
         ``bytes``."""
+        return self.contains_many((key,))[0]  # type: ignore[arg-type]  # raises TypeError for anything else
 
     def __len__(self) -> int:
         """Return the number of keys found new so far; after a union it is an estimate or an upper bound, except that it
@@ -185,6 +197,7 @@ class SeenSet(Protocol):
 
     def digests(self, keys: Iterable[Key]) -> bytes:
         """Return the concatenated digests of ``keys`` for the journal, 16 bytes each, in order."""
+        return self.hash.digest_keys(keys)
 
     def admit(self, keys: Iterable[Key], batch: Batch) -> tuple[bytes, list[int]]:
         """Add ``keys``, and put the changes to store into ``batch``. Returns the digests of all keys, and the positions
@@ -193,6 +206,7 @@ class SeenSet(Protocol):
     @property
     def cannot_forget(self) -> str | None:
         """Why this kind cannot forget keys, or None if it can."""
+        return None
 
     def forget_keys(self, keys: Iterable[Key], batch: Batch, admitted: TimesAdmitted) -> dict[int, NotForgotten]:
         """Remove ``keys``, and put the changes to store into ``batch``. Returns the positions of the keys that could
@@ -217,6 +231,7 @@ class SeenSet(Protocol):
     @property
     def compactable(self) -> Compactable | None:
         """The seen-set itself if it can be compacted, otherwise None."""
+        return None
 
     # -- statistics, and the stored form
 

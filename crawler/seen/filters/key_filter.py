@@ -13,7 +13,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Self
 
 from crawler.base.kv import Batch
@@ -21,6 +21,8 @@ from crawler.seen.filters.chain import Chain
 from crawler.seen.filters.filter_file import FilePath, read_file, replace_file, write_parts
 from crawler.seen.filters.protocol import Claim, Lookup, NotForgotten, SeenSet, TimesAdmitted
 from crawler.seen.filters.segment_format import Output
+from crawler.seen.filters.slice_entry import SliceEntry
+from crawler.seen.slices.contract import Forgetful
 from crawler.seen.slices.digests import DIGEST_BYTES, Key, digest_words
 from crawler.seen.slices.errors import JSON, AbsentKeyError, CannotForgetError, FilterError
 from crawler.seen.slices.fpp_model import compound
@@ -128,6 +130,8 @@ class Filter(Chain, SeenSet):
 class ForgettingFilter(Filter):
     """A filter that can remove keys from its slices."""
 
+    growth: float | None  # None if there is only one slice
+
     @property
     def cannot_forget(self) -> str | None:
         return None
@@ -182,3 +186,14 @@ class ForgettingFilter(Filter):
 
     def restore_forgotten(self, digests: bytes) -> None:
         self.forget_digests(digests)
+
+    def _unite(self, other: Chain, taken: Iterator[SliceEntry]) -> None:
+        ours, theirs = self._chain[0], other._chain[0]
+        mine, its = ours.filter, theirs.filter
+        if self.growth is not None or not isinstance(mine, Forgetful) or not isinstance(its, Forgetful):
+            super()._unite(other, taken)
+            return
+        self._need(theirs.count)
+        self._settle_skipped(other, [])
+        mine.unite(its)
+        ours.take_counts(theirs)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Protocol, runtime_checkable
+from typing import Protocol, Self, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -69,3 +69,6 @@ class Forgetful(Slice, Protocol):
 
     def forget_one(self, h1: int, h2: int) -> bool:
         """Remove one key. Returns False, without a change, if the memory shows that the key was not present."""
+
+    def unite(self, other: Self) -> None:
+        """Add the keys of ``other``, which has the same geometry."""

@@ -36,9 +36,8 @@ from crawler.inspect.export.columns import (
     record_batches,
 )
 from crawler.inspect.export.kept_parts import KeptParts
-from crawler.inspect.export.refused import Purposes, refused
 from crawler.inspect.job_view import JobView
-from crawler.inspect.record_stream import final_records
+from crawler.inspect.record_stream import Purposes, final_records, refused
 from crawler.job.identity import read_identity
 from crawler.job.job_lock import lock_holder
 from crawler.job.output import Record

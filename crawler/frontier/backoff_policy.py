@@ -58,7 +58,8 @@ def note(host: Host, request: RequestOutcome, taken_at: float, now: float, setti
     if failure is FailureClass.THROTTLED:
         return _throttled(host, request, taken_at, now, settings)
     if failure is FailureClass.BLOCKED:
-        return _blocked(host, taken_at, now, settings)
+        # Slow down further, but do not retire the host, because its other pages may be open.
+        return _backed_off(host, None, taken_at, now, settings)[0], HoldReason.BLOCKED
     if failure.unanswered:
         return unanswered(host, failure, taken_at, now, settings)
     errors = host.failures.server_errors
@@ -93,32 +94,29 @@ def _forgiven(failures: Failures) -> Failures:
 def _throttled(
     host: Host, request: RequestOutcome, taken_at: float, now: float, settings: PolitenessSettings
 ) -> Hold | None:
-    """Handle a 429 or 503 response.
+    """Handle a 429 or 503 response."""
+    hold = _backed_off(host, request.retry_after, taken_at, now, settings)
+    most = PATIENCE[settings.patience].retire_throttled
+    if most and host.failures.backoff >= most:
+        host.failures = host.failures._replace(retired=True, last=FailureClass.THROTTLED)
+        return 0.0, HoldReason.RETIRED
+    return hold
+
+
+def _backed_off(
+    host: Host, retry_after: float | None, taken_at: float, now: float, settings: PolitenessSettings
+) -> Hold:
+    """Count a response that asks for a longer pause, and return the hold.
 
     ``backoff`` counts these responses. Like any response, it ends a run of failures, but it does not end a run of
     server errors.
     """
     failures = host.failures._replace(in_a_row=0, snoozes=0, last=None)
-    hold = hold_after_throttle(request.retry_after, failures.backoff, settings, host.name)
+    hold = hold_after_throttle(retry_after, failures.backoff, settings, host.name)
     if taken_at >= failures.throttled_at:
         failures = failures._replace(backoff=failures.backoff + 1, throttled_at=now)
-    most = PATIENCE[settings.patience].retire_throttled
-    if most and failures.backoff >= most:
-        failures = failures._replace(retired=True, last=FailureClass.THROTTLED)
-        hold = 0.0, HoldReason.RETIRED
     host.failures = failures
     return hold
-
-
-def _blocked(host: Host, taken_at: float, now: float, settings: PolitenessSettings) -> Hold:
-    """Handle a challenge or denial: slow down further, but do not retire the host, because its other pages may be
-    open."""
-    failures = host.failures._replace(in_a_row=0, snoozes=0, last=None)
-    hold, _ = hold_after_throttle(None, failures.backoff, settings, host.name)
-    if taken_at >= failures.throttled_at:
-        failures = failures._replace(backoff=failures.backoff + 1, throttled_at=now)
-    host.failures = failures
-    return hold, HoldReason.BLOCKED
 
 
 def unanswered(

@@ -16,7 +16,6 @@ from crawler.frontier.serving import AT_ONCE, Bar, Serving
 from crawler.frontier.slot_share import NEW, kind_of
 from crawler.frontier.states import IN_LINE
 
-_NO_BUDGET = BudgetSettings()
 SCRIPTED_SHARE = 0.25  # share of a host's pages; below it, only a part of the site is an application
 SCRIPTED_NAMED = 20
 RETRIES = "its URLs failed and will be retried"

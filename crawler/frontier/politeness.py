@@ -7,32 +7,35 @@ from __future__ import annotations
 
 from enum import IntEnum
 from hashlib import blake2b
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 from crawler.base.settings.parts import PolitenessSettings
 
 
 class HoldReason(IntEnum):
-    """The rule that set a host's next time. The numbers are stored and never reused."""
+    """The rule that set a host's next time, in words as shown by ``explain``. The numbers are stored and never
+    reused."""
 
-    NONE = 0
-    GAP = 1
-    CRAWL_DELAY = 2
-    RETRY_AFTER = 3
-    BACKOFF = 4
-    ROBOTS_RETRY = 5
-    FAILING = 7
-    SNOOZED = 8
-    RETIRED = 9
-    BLOCKED = 10
-    ERRORS = 11
-    SITE_RATE = 12
-    HOURS = 13
+    words: str
 
-    @property
-    def words(self) -> str:
-        """The rule as shown by ``explain``."""
-        return _WORDS[self]
+    def __new__(cls, number: int, words: str = "") -> Self:
+        made = int.__new__(cls, number)
+        made._value_, made.words = number, words
+        return made
+
+    NONE = 0, "no request so far"
+    GAP = 1, "the gap between two requests (politeness.delay)"
+    CRAWL_DELAY = 2, "Crawl-delay in robots.txt"
+    RETRY_AFTER = 3, "the server's Retry-After"
+    BACKOFF = 4, "back-off after 429 or 503"
+    ROBOTS_RETRY = 5, "robots.txt could not be fetched and will be retried"
+    FAILING = 7, "back-off after a request without a response"
+    SNOOZED = 8, "snoozed: repeated requests got no response"
+    RETIRED = 9, "retired: no response since it was snoozed"
+    BLOCKED = 10, "back-off after a challenge, a denial or a login form"
+    ERRORS = 11, "longer pauses after several 5xx responses in a row"
+    SITE_RATE = 12, "its turn among the hosts of its [[site]] (rate)"
+    HOURS = 13, "outside its hours (politeness.hours)"
 
     @property
     def is_gap(self) -> bool:
@@ -40,21 +43,6 @@ class HoldReason(IntEnum):
         return self in _GAPS
 
 
-_WORDS = {
-    HoldReason.NONE: "no request so far",
-    HoldReason.GAP: "the gap between two requests (politeness.delay)",
-    HoldReason.CRAWL_DELAY: "Crawl-delay in robots.txt",
-    HoldReason.RETRY_AFTER: "the server's Retry-After",
-    HoldReason.BACKOFF: "back-off after 429 or 503",
-    HoldReason.ROBOTS_RETRY: "robots.txt could not be fetched and will be retried",
-    HoldReason.FAILING: "back-off after a request without a response",
-    HoldReason.SNOOZED: "snoozed: repeated requests got no response",
-    HoldReason.BLOCKED: "back-off after a challenge, a denial or a login form",
-    HoldReason.ERRORS: "longer pauses after several 5xx responses in a row",
-    HoldReason.HOURS: "outside its hours (politeness.hours)",
-    HoldReason.SITE_RATE: "its turn among the hosts of its [[site]] (rate)",
-    HoldReason.RETIRED: "retired: no response since it was snoozed",
-}
 _GAP = HoldReason.GAP
 
 JITTER = 0.1  # maximum relative jitter of a hold, so that hosts that failed together do not return together

@@ -151,7 +151,7 @@ MODULES: dict[str, str] = {
         progress.live_line
         background
         ending_signals explanation_text host_page status_reporter commands snapshot_request view
-        view_answers reused job_seeds job_survey source file_source run_view api
+        view_answers job_seeds job_survey source file_source run_view api
         report_maker survey_api shown_source watched_jobs
         notices record_pipe reloading file_limit opening facade progress.ending resumed shown_run
         session
@@ -176,7 +176,7 @@ MODULES: dict[str, str] = {
         completion by_address
     """,
     "library": """
-        deliveries delivered_page keyword_options crawl_options crawl_loop crawl_result blocking
+        deliveries keyword_options crawl_options crawl_loop crawl_result blocking
     """,
 }
 

@@ -111,7 +111,7 @@ MODULES: dict[str, str] = {
         integrity.finding integrity.output_files integrity.inventory
         integrity.rebuild
         integrity.verifier integrity.repairer
-        export.refused export.beside
+        export.beside
         export.tables
         export.query export.markdown export.report_page
         export.job_report export.csv_file page_texts

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import time
 from pathlib import Path
 
 from crawler.base.printable import printable
@@ -36,17 +35,15 @@ def run(arguments: argparse.Namespace) -> int:
         raise UsageError(f"cannot read the log: {error}") from error
     if unread and not logged:
         # An audit that could read nothing must not pass as clean.
-        raise UsageError(
-            f"{unread} lines are not in the common or combined format, and no other line has a request by {agent}"
-        )
-    hosts = list(audit(jobs, logged, time.time()))
+        raise UsageError(f"{unread} lines are in no known format, and no other line has a request by {agent}")
+    hosts = list(audit(jobs, logged))
     if arguments.json:
         print(json.dumps({"unread_lines": unread, "hosts": hosts}, indent=2))
-    elif unread:
+    else:
         print(f"{unread} lines in no known format")
-    for host in [] if arguments.json else hosts:
-        print(", ".join(f"{key} {value}" for key, value in host.items() if key not in ("robots", "violations")))
-        for each in host["violations"]:
-            line = "no record" if each["record"] is None else f"record {each['record']['line']}"
-            print(printable(f"  {each['log']}: {each['rule']}: {each['target']}: {each['why']} ({line})"))
+        for host in hosts:
+            print(", ".join(f"{key} {value}" for key, value in host.items() if key not in ("robots", "violations")))
+            for each in host["violations"]:
+                line = "no record" if each["record"] is None else f"record {each['record']['line']}"
+                print(printable(f"  {each['log']}: {each['rule']}: {each['target']}: {each['why']} ({line})"))
     return Exit.FAILED if any(host["violations"] for host in hosts) else Exit.OK

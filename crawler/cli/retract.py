@@ -10,7 +10,7 @@ from crawler.cli.exit_codes import Exit
 from crawler.cli.options import purposes
 from crawler.cli.subject import add_subject
 from crawler.inspect.crawl_partitions import crawl_partitions
-from crawler.inspect.export.refused import retracted
+from crawler.inspect.record_stream import retracted
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:

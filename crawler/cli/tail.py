@@ -12,8 +12,7 @@ from crawler.cli.damaged_job import guarded
 from crawler.cli.exit_codes import Exit
 from crawler.cli.options import add_allowed, whole_number
 from crawler.cli.subject import add_subject
-from crawler.inspect.export.refused import refuses
-from crawler.inspect.record_stream import once_known, tail_of
+from crawler.inspect.record_stream import once_known, refuses, tail_of
 from crawler.job.output.changes import Change
 from crawler.job.records import Outcome
 

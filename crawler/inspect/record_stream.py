@@ -1,4 +1,4 @@
-"""Shows each record once, as it arrives: ``crawler tail``.
+"""Shows each record once, as it arrives: ``crawler tail``. Finds the URLs that now refuse a use of their pages.
 
 A killed crawl may leave records in ``pages.jsonl`` that are not in its journal. They are cut off when the crawl
 resumes, and their URLs are fetched again. Readers of the stream must not see them, so a record is shown only once it is
@@ -23,8 +23,9 @@ import os
 import re
 import struct
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
@@ -39,8 +40,9 @@ from crawler.job.output.changes import BEGINNING, Cursor, CursorError, told_chan
 from crawler.job.output.record_reader import Record, decoded
 from crawler.job.output.record_text import open_text, path_at, segments_of
 from crawler.job.output.reverse_reader import line_before, lines_backwards
-from crawler.job.records import JournalError
+from crawler.job.records import JournalError, Outcome
 from crawler.job.recovery import journalled_end
+from crawler.job.revisit import NOT_MODIFIED
 
 T = TypeVar("T")
 
@@ -212,6 +214,50 @@ def once_known(directory: Path, look: Callable[[], T | None]) -> T:
         time.sleep(_POLL)
     return found
 
+
+# -- pages that refuse a use -----------------------------------------------------------------------------------------
+
+Purposes = Collection[str]
+
+
+def refuses(record: Record, purposes: Purposes) -> bool:
+    """Return True if a record states that its URL must not be used for one of the purposes."""
+    consent = record.get("consent")
+    return isinstance(consent, Mapping) and any(consent.get(purpose) == "no" for purpose in purposes)
+
+
+def refused(jobs: Iterable[Path], purposes: Purposes) -> dict[str, dict[str, object]]:
+    """Return the URLs that now refuse one of the purposes, with details from the last record that states the refusal. A
+    visit that returned a page can add or remove a refusal; other visits, such as those with status 304, can only add
+    one. Raises JobError, OSError and JournalError."""
+    found: dict[str, dict[str, object]] = {}
+    for record, _ in chain.from_iterable(map(final_records, jobs)) if purposes else ():
+        href = str(record["url"])
+        if refuses(record, purposes):
+            found[href] = {name: record[name] for name in ("fetched_at", "consent", "consent_by") if name in record}
+        elif _is_page(record):
+            found.pop(href, None)
+    return found
+
+
+def retracted(jobs: Collection[Path], purposes: Purposes) -> Iterator[Record]:
+    """Yield each refused URL from which a job holds pages, with the time and source of the refusal, and the times of
+    the visits with these pages. Raises JobError, OSError and JournalError."""
+    found, held = refused(jobs, purposes), dict[str, list[object]]()
+    for record, _ in chain.from_iterable(map(final_records, jobs)):
+        if record["url"] in found and _is_page(record) and record["outcome"] == Outcome.FETCHED:
+            held.setdefault(str(record["url"]), []).append(record["fetched_at"])
+    for href, visits in held.items():
+        yield {"url": href, **found[href], "held": visits}
+
+
+def _is_page(record: Record) -> bool:
+    status = record["status"]
+    good = isinstance(status, int) and 200 <= status < 400 and status != NOT_MODIFIED
+    return good and record["outcome"] in (Outcome.FETCHED, Outcome.EXCLUDED)
+
+
+# -- the streams of partitions, merged -------------------------------------------------------------------------------
 
 _TIME = re.compile(rb',"fetched_at":"([^"]*)"')  # text from pages cannot match, because its quotation marks are escaped
 _PLACE = struct.Struct(">H6s8s")

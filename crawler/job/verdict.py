@@ -38,8 +38,8 @@ class Heading(Struct, frozen=True):
 
     ``tags`` are the values of ``X-Robots-Tag``, ``hrefs`` the targets of ``Link`` and ``Refresh``, as written.
     ``challenge``: the page is a challenge, according to the headers. ``refresh``: the target to which they redirect.
-    ``stated``: the uses that they allow or refuse, except in the tags; ``license`` and
-    ``policy``: the terms in RSL and of TDMRep that they name, as written."""
+    ``stated``: the uses that they allow or refuse, except in the tags; ``license``: the terms in RSL that they name, as
+    written."""
 
     tags: tuple[str, ...] = ()
     hrefs: tuple[str, ...] = ()
@@ -47,7 +47,6 @@ class Heading(Struct, frozen=True):
     refresh: Refresh | None = None
     stated: Stated = NOTHING_STATED
     license: str | None = None
-    policy: str | None = None
 
 
 NO_HEADING = Heading()

@@ -232,21 +232,26 @@ def test_the_archive_has_the_answer_what_it_asked_for_and_the_document(
     assert headers["WARC-Refers-To"] == found[1][0]["WARC-Record-ID"]
 
 
+@pytest.mark.parametrize(("concurrency", "when", "most"), [(8, "never", 3), (64, "signs", 4)])
 def test_pages_that_wait_for_a_tab_leave_other_hosts_their_pace(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    concurrency: int, when: str, most: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hosts = [f"http://{kind}{n}.test/" for kind in ("app", "plain") for n in range(5)]
     names = [str(n) for n in range(40)]
+    plain = [f"{host}{name}" for host in hosts[5:] for name in ["", *names]]
     pages: dict[str, Any] = {}
     for host in hosts:
-        pages |= {host: links(names), f"{host}api": json_of(links(names))} | {f"{host}{name}": SHELL for name in names}
-    browser = MadeUp(seconds=2.0)
+        shown = SHELL if "app" in host else "words " * 50
+        pages |= {host: links(names), f"{host}api": json_of(links(names))} | {f"{host}{name}": shown for name in names}
+    browser = MadeUp({url: page(pages[url].encode(), url) for url in plain}, seconds=2.0)
     lab = laboratory(tmp_path, pages, browser, monkeypatch, politeness=PolitenessSettings(delay=0.1))
-    tables = tuple(SiteTable(f"plain{n}.test", browser="never") for n in range(5))
-    lab.settings = replace(lab.settings, site=SitesSettings(tables))
-    assert lab.run(*hosts) is Stop.FINISHED
+    tables = tuple(SiteTable(f"plain{n}.test", browser=when) for n in range(5))
+    lab.settings = replace(
+        lab.settings, site=SitesSettings(tables), crawl=replace(lab.settings.crawl, concurrency=concurrency)
+    )
+    assert lab.run(*hosts, *plain) is Stop.FINISHED
     assert len(lab.records()) == 10 * 41
-    assert browser.most == 3, "fewer than half of the slots"
+    assert browser.most == most, "fewer than half of the slots"
     for n in range(5):
         asked = [each.begin for each in lab.requests_to(f"plain{n}.test")]
         assert asked[-1] - asked[0] < 1.2 * 41 * 0.3, "a gap and an answer each"

@@ -165,8 +165,3 @@ def test_licenses_of_pages_are_read_with_a_purpose_up_to_a_limit_and_where_robot
         lab = crawled(tmp_path / str(number), {A: links(list(own)), **own, **rules, **more}, using)
         assert sum(each.endswith(".xml") for each in asked(lab)) == most
         assert list(outcomes(lab).values()).count("excluded") == most
-
-
-def test_the_policy_of_a_reservation_is_not_fetched(tmp_path: Path) -> None:
-    lab = crawled(tmp_path, {f"{A}c": answer("c", ("tdm-policy", "/p.json"))})
-    assert "p.json" not in asked(lab)

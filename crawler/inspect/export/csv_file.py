@@ -18,8 +18,8 @@ from typing import Any
 
 from crawler.inspect.export.beside import file_made_beside, free_file
 from crawler.inspect.export.columns import HOSTS, OTHER, PAGES, Column, Kind, Row
-from crawler.inspect.export.refused import Purposes
 from crawler.inspect.export.tables import Source
+from crawler.inspect.record_stream import Purposes
 
 _ROWS = 1000  # rows converted to CSV at a time
 _NESTED = (Kind.TEXTS, Kind.HEADERS, Kind.PLACES, Kind.JSON)  # kinds of nested values, which do not fit into a cell

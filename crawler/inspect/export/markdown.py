@@ -9,8 +9,7 @@ from pathlib import Path
 from crawler.inspect.crawl_partitions import crawl_partitions
 from crawler.inspect.export.beside import ExportError, check_outside
 from crawler.inspect.export.kept_parts import ends_of_outputs
-from crawler.inspect.export.refused import Purposes, refused
-from crawler.inspect.record_stream import Tail, once_known
+from crawler.inspect.record_stream import Purposes, Tail, once_known, refused
 from crawler.job.crawl_file import read_crawl_file
 from crawler.job.directory import PAGES
 from crawler.job.identity import read_identity

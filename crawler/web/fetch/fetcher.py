@@ -110,7 +110,7 @@ class Fetcher:
     def change(self, sites: Sites) -> None:
         """Apply changed time limits, profiles of single hosts and keys. Raises SettingsError, without changing
         anything, if they are invalid."""
-        settings, signer = sites.settings.fetch, Signer.of(sites.settings.identity, self._signer)
+        settings, signer = sites.settings.fetch, Signer.of(sites.settings.identity)
         self._profiles = self._profiles.changed(settings, sites)
         self._settings, self._signer = settings, signer
         self._plain = not (self._profiles or signer) and self._cookies is None

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from crawler.url.consent.statements import as_words
 from crawler.url.consent.terms import (
     BYTES_MOST,
     RSL_FILE,
@@ -16,6 +15,7 @@ from crawler.url.consent.terms import (
     read_terms,
     terms_statements,
 )
+from tests.url.consent.test_statements import as_words
 
 RESERVED, FREE = {"tdm": "no", "ai-train": "no"}, {"tdm": "yes"}
 HOST = "http://h.test:8080/"

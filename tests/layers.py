@@ -59,7 +59,7 @@ MODULES: dict[str, str] = {
         fetch.secret
         fetch.proxies fetch.cookies fetch.socks fetch.tls_sessions fetch.request_profiles
         fetch.kept fetch.fence fetch.connector
-        fetch.bodies fetch.robots_answers fetch.failures fetch.robots_fetch fetch.fetcher
+        fetch.body_reader fetch.robots_answers fetch.failures fetch.robots_fetch fetch.fetcher
         extract.edges extract.page_text extract.language extract.main_content extract.structured
         extract.main_text extract.by_trafilatura extract.text_child extract.text_pool
     """,

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from crawler.web.archive.capture_records import Capture, Earlier, payload_digest
+from crawler.web.archive.exchange_records import Capture, Earlier, payload_digest
 from crawler.web.archive.gzip_member import members
 from crawler.web.archive.http_block import request_block, response_head, status_of
 from crawler.web.archive.labels import date_label, digest_label, record_id, sha1

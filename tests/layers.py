@@ -47,7 +47,7 @@ MODULES: dict[str, str] = {
         links.sitemap
         links.extract links.markdown links.tokens links.query links.text
         links.script_signs
-        archive.labels archive.warc_record archive.http_block archive.exchange_records archive.gzip_member
+        archive.labels archive.record_layout archive.http_block archive.exchange_records archive.gzip_member
         archive.payloads archive.warc_reader archive.surt archive.cdxj
         parsing.wire parsing.parser_child parsing.pages
         browser.rendered browser.asked browser.http_cache browser.engines browser.pipe

@@ -26,7 +26,7 @@ from crawler.web.archive.payloads import (
     sent_validators,
     validity_key,
 )
-from crawler.web.archive.warc_record import Field, warcinfo
+from crawler.web.archive.record_layout import Field, warcinfo
 from crawler.web.fetch import RawExchange
 
 Rows = tuple[tuple[bytes, bytes], ...]  # keys and values of the store

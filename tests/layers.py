@@ -35,7 +35,7 @@ MODULES: dict[str, str] = {
         entry fair_semaphore order page sitemap_dates visit_times politeness request_outcome
         retries limits states
         host outage revisits postponement backoff_policy host_closed importance slot_share
-        serving
+        capacity
         host_session domain_shares front_queues working_set lease own_times host_keys send_times
         gate queues host_status pace workbench
         ad_hoc_lease overrides frontier

@@ -9,10 +9,10 @@ from msgspec import Struct, field
 
 from crawler.base.settings.hours import hours_of
 from crawler.base.settings.parts import BudgetSettings, PolitenessSettings
+from crawler.frontier.capacity import AT_ONCE, Bar, Serving
 from crawler.frontier.host import Host
 from crawler.frontier.host_closed import closure, retired_words
 from crawler.frontier.politeness import HoldReason, gap
-from crawler.frontier.serving import AT_ONCE, Bar, Serving
 from crawler.frontier.slot_share import NEW, kind_of
 from crawler.frontier.states import IN_LINE
 

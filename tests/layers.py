@@ -159,7 +159,7 @@ MODULES: dict[str, str] = {
     """,
     "tools": """
         demo.hosts demo.web
-        bench.child bench.synthetic_web bench.synthetic_server bench.crawl_truth bench.synthetic_crawl
+        bench.process_cost bench.synthetic_web bench.synthetic_server bench.crawl_truth bench.synthetic_crawl
         dedup.key_spec dedup.lines dedup.digest_file dedup.store dedup.chain_rebuild
         dedup.exchange dedup.filter_setup dedup.stream dedup.build
         scrapy.job_settings scrapy.spider_status scrapy.upkeep scrapy.request_job scrapy.request_rows

@@ -113,7 +113,7 @@ MODULES: dict[str, str] = {
         integrity.verifier integrity.repairer
         export.beside
         export.tables
-        export.sql_query export.markdown export.report_page
+        export.sql_query export.markdown_export export.report_page
         export.job_report export.csv_file page_texts
         export.wacz export.web_archive
         broken_links

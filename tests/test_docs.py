@@ -69,7 +69,7 @@ from crawler.seen.exact.rows import rows_of
 from crawler.seen.filters import SEED_ZERO, SeenStatistics, SliceStatistics, read_segment
 from crawler.url.refusal.forbidden_targets import Rule
 from crawler.url.scope.bounds import Limit
-from crawler.web.archive.capture_records import Earlier
+from crawler.web.archive.exchange_records import Earlier
 from crawler.web.archive.labels import sha1
 from crawler.web.archive.payloads import decode_payload, encode_payload
 from crawler.web.fetch.robots_answers import RobotsCache

@@ -16,7 +16,7 @@ from crawler.cli.options import add_allowed
 from crawler.cli.subject import add_subject
 from crawler.inspect.export.beside import SourceError
 from crawler.inspect.export.csv_file import record_pieces, write_records
-from crawler.inspect.export.markdown import write_markdown
+from crawler.inspect.export.markdown_export import write_markdown
 from crawler.inspect.export.tables import Source, Written, write_parquet
 from crawler.inspect.export.web_archive import write_index, write_package
 from crawler.inspect.record_stream import Purposes

@@ -20,7 +20,7 @@ from crawler.cli.export import missing_text, print_csv
 from crawler.cli.options import add_allowed
 from crawler.cli.subject import add_subject
 from crawler.inspect.export.csv_file import csv_pieces
-from crawler.inspect.export.query import READ, Answer, answers, columns_of_table, lack_of
+from crawler.inspect.export.sql_query import READ, Answer, answers, columns_of_table, lack_of
 from crawler.inspect.export.tables import KEPT, Source
 
 _ABOUT = {

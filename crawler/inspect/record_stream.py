@@ -29,7 +29,6 @@ from itertools import chain
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
-from crawler.base.kv import Family, Reader
 from crawler.inspect.crawl_partitions import PARTITIONS, crawl_partitions, holds_crawl
 from crawler.inspect.job_reader import open_job
 from crawler.job.crawl_file import partitions_left
@@ -41,8 +40,8 @@ from crawler.job.output.changes import BEGINNING, Cursor, CursorError, told_chan
 from crawler.job.output.record_reader import Record, decoded
 from crawler.job.output.record_text import open_text, path_at, segments_of
 from crawler.job.output.reverse_reader import line_before, lines_backwards
-from crawler.job.records import JournalError, Outcome, decode_done
-from crawler.job.recovery import stored_end
+from crawler.job.records import JournalError, Outcome
+from crawler.job.recovery import journalled_end
 from crawler.job.revisit import NOT_MODIFIED
 
 T = TypeVar("T")
@@ -187,14 +186,6 @@ class Tail:
         if not any(words in line for words in self._wanted):
             return False
         return decoded(offset, line, PAGES).get("outcome") in self._outcomes
-
-
-def journalled_end(store: Reader) -> int:
-    """Return the end of the last record in the journal. Raises JournalError."""
-    last = None
-    for _, value in store.rows(Family.DONE):  # the journal has only the events since the oldest generation
-        last = value
-    return (stored_end(store) or 0) if last is None else decode_done(last).positions[0].end
 
 
 # -- for a single complete read ---------------------------------------------------------------------------------------

@@ -37,7 +37,7 @@ from crawler.web.fetch.robots_answers import NoRobots, Robots, RobotsCache, Robo
 from crawler.web.fetch.robots_fetch import locate
 
 REFUSED_FOR = 60.0  # seconds; the lifetime of a looked-up address
-LICENSES_MOST = 16  # maximum number of licenses named by pages of one host that are read
+FILES_MOST = 16  # maximum number of files with terms of one host that are read
 
 log = logging.getLogger("crawler")
 
@@ -103,10 +103,10 @@ class RobotsVisits:
             return NOTHING_STATED
         if robots.rules.license is not None and address == self._locate(robots.rules.license, robots_url(entry.href)):
             return NOTHING_STATED  # this license, of the whole host, already counts for all its pages
-        if address in robots.licenses:
-            return robots.licenses[address].of(target_of(entry.href))
+        if address in robots.terms:
+            return robots.terms[address].of(target_of(entry.href))
         self._named[name] = address
-        if len(robots.licenses) >= LICENSES_MOST or self.terms_due(name, entry.href) is None:
+        if len(robots.terms) >= FILES_MOST or self.terms_due(name, entry.href) is None:
             del self._named[name]
             return NOTHING_STATED
         await self.ask_terms(name)

@@ -93,8 +93,8 @@ class Robots(Struct, frozen=True):
 
     ``copy_of``: the time of the copy whose rules apply, because the last request failed; ``stands_in``: an earlier
     failure already made this copy necessary. ``also``: the rules of that copy, if the last answer lacks its end.
-    ``terms``: the rules in the files with terms that were requested. ``statements``: statements of consent in
-    robots.txt and in the host's files with terms; ``licenses``: those in licenses that pages named, by URL."""
+    ``terms``: statements of consent in the files with terms that were requested, by file of the host or by URL of a
+    license that a page names. ``statements``: those in robots.txt and in the host's files."""
 
     rules: RobotsRules
     status: int | None
@@ -102,15 +102,14 @@ class Robots(Struct, frozen=True):
     failure: NoRobots | None = None
     copy_of: float | None = None
     also: RobotsRules | None = None
-    terms: Terms = {}
+    terms: Mapping[str, PathStatements] = {}
     statements: tuple[PathStatements, ...] = ()
-    licenses: Mapping[str, PathStatements] = {}
     stands_in: bool = False
 
     @property
     def size(self) -> int:
         """The approximate size of the parsed rules in bytes."""
-        parts = (self.rules, self.also, *self.statements, *self.licenses.values())
+        parts = (self.rules, self.also, *self.statements, *self.terms.values())
         return sum(each.size for each in parts if each is not None) + _ENTRY
 
     def stated(self, href: str) -> tuple[Stated, str | None] | None:
@@ -268,10 +267,9 @@ class RobotsCache:
         record = _read(stored)
         robots = self._rules(record)
         own, also = robots.rules.statements, None if robots.also is None else robots.also.statements
-        files = {kind: rules for kind, rules in record.terms.items() if kind in (TDM_FILE, RSL_FILE)}
-        statements = tuple(each for each in (own, also, terms_statements(files) if files else None) if each is not None)
-        named = {url: terms_statements({RSL_FILE: record.terms[url]}) for url in record.terms if url not in files}
-        return replace(robots, terms=record.terms, statements=statements, licenses=named)
+        terms = {file: terms_statements(file, rules) for file, rules in record.terms.items()}
+        statements = (own, also, terms.get(TDM_FILE), terms.get(RSL_FILE))
+        return replace(robots, terms=terms, statements=tuple(each for each in statements if each is not None))
 
     def _rules(self, record: _Record) -> Robots:
         copy, at, failure = record.copy, record.asked_at, record.failure

@@ -231,8 +231,7 @@ class RobotsVisits:
         until = robots.asked_at + self._cache.ttl(robots)
         self._job.robots_known(lease, RobotsAnswer(stored, until, robots.crawl_delay, request, kept=kept), now)
         self._cache.forget(name)
-        if kind == self._named.get(name):
-            del self._named[name]
+        self._named.pop(name, None)
 
     async def _kept(self, result: RobotsResult, now: float) -> Kept:
         """Return what outputs store of all answers, including those of other hosts."""

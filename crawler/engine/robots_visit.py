@@ -164,23 +164,22 @@ class RobotsVisits:
         result = await fetch_robots(fetcher, href, follow, self._locate, self._redirect.keep, file=file)
         await self._context.turns.turn()
         now = self._context.clock()
-        if await self._is_taken_back(lease, href, result, now):
+        ours = await self._is_our_fault(lease, href, result, now)
+        kept = () if ours or isinstance(result, NotNow) else await self._kept(result, now)
+        await self._job.room()
+        if ours:
+            self._job.take_back(lease, self._context.clock())
             return
         if isinstance(result, NotNow):
-            await self._job.room()
             self._come_back(lease, result.wait * (1 + JITTER * jitter(host.name, 1)), now)
             return
         if isinstance(result.answer, Failure) and result.answer.kind is FailureKind.PROXY:
-            await self._job.room()
             self._come_back(lease, proxy_wait(settings.retry, host.name), now)  # the proxy failed, not the host
             return
         if terms is not None:
-            kept = await self._kept(result, now)
-            await self._job.room()
             self._terms(lease, terms[0], href, result, kept, now)
             return
         if isinstance(result.answer, Failure) and result.answer.refusal is not None:
-            await self._job.room()
             self._refused(lease, result, result.answer.refusal, now)
             return
         copy = self._cache.good_copy(host.name, now) if result.says_nothing else None
@@ -188,7 +187,6 @@ class RobotsVisits:
         stored = encode_robots(part or result.answer, now - result.last.age, copy)
         with self._context.slots.wait():
             robots = await self._cache.decode_aside(stored)
-        kept = await self._kept(result, now)
         await self._job.room()
         now = now if isinstance(result.answer, Failure) else self._context.clock()
         request = request_outcome(result.answer)
@@ -242,17 +240,12 @@ class RobotsVisits:
             [(each.address, later + each.ended - each.seconds, each.raw) for each in result.exchanged]
         )
 
-    async def _is_taken_back(self, lease: Lease, href: str, result: RobotsResult | NotNow, now: float) -> bool:
-        """Take the lease back if our own network was down, and return whether it was."""
+    async def _is_our_fault(self, lease: Lease, href: str, result: RobotsResult | NotNow, now: float) -> bool:
+        """Return whether our own network was down."""
         if isinstance(result, NotNow) or result.redirects or result.last.elsewhere:
             self._line.detector.heard(lease, href)  # the host answered with a redirect
-            ours = not isinstance(result, NotNow) and isinstance(result.answer, Failure) and self._line.detector.holds
-        else:
-            ours = await self._line.is_at_fault(lease, href, result.answer, now)
-        if ours:
-            await self._job.room()
-            self._job.take_back(lease, self._context.clock())
-        return ours
+            return not isinstance(result, NotNow) and isinstance(result.answer, Failure) and self._line.detector.holds
+        return await self._line.is_at_fault(lease, href, result.answer, now)
 
     def _refused(self, lease: Lease, result: RobotsResult, refusal: Refusal, now: float) -> None:
         """Refuse the host's URLs, because one of our own rules forbids its robots.txt or the target of its redirect."""

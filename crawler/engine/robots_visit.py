@@ -94,12 +94,12 @@ class RobotsVisits:
         robots = None if self.ignores(name) else self._cache.get(name)
         return None if robots is None else robots.stated(href)
 
-    async def licensed(self, lease: Lease, draft: Draft, written: str, base: str) -> Stated:
-        """Return what a license states about the page that names it. Raises TryAgain if the license must be fetched
+    async def licensed(self, lease: Lease, draft: Draft) -> Stated:
+        """Return what the license that a page names states about it. Raises TryAgain if the license must be fetched
         first."""
-        name, entry = lease.host.name, draft.record.entry
-        address, robots = self._locate(written, base), self._cache.get(name)
-        if address is None or robots is None or not self._settings.purpose.uses or self.ignores(name):
+        name, entry, address = lease.host.name, draft.record.entry, draft.record.license
+        robots = None if address is None or self.ignores(name) else self._cache.get(name)
+        if address is None or robots is None or not self._settings.purpose.uses:
             return NOTHING_STATED
         if robots.rules.license is not None and address == self._locate(robots.rules.license, robots_url(entry.href)):
             return NOTHING_STATED  # this license, of the whole host, already counts for all its pages

@@ -741,8 +741,8 @@ class Visitor:
                     self._context.wake()
                 return True
             draft.kept = await self._kept(self._keepers, draft)
-        elif self._keepers is not None and draft.record.refusal is not None:
-            draft.kept = self._keepers.withdrawn(draft)
+        elif self._keepers is not None and draft.record.is_dropped:
+            draft.kept = self._keepers.gone(draft)
         self._job.finish(lease, draft, self._context.clock())
         return False
 

@@ -210,9 +210,7 @@ class RobotsCache:
 
     def at_hand(self, host: str) -> bool:
         """Return whether ``get`` is fast, because the rules have been parsed or are short."""
-        if host in self._parsed:
-            return True
-        stored = self._stored(host)
+        stored = None if host in self._parsed else self._stored(host)
         return stored is None or len(stored) <= LARGE
 
     async def prepare(self, host: str) -> None:
@@ -223,12 +221,9 @@ class RobotsCache:
 
     def good_copy(self, host: str, now: float) -> GoodCopy | None:
         """Return the last good copy of the host's rules, unless it is too old or the record is damaged."""
-        stored = self._stored(host)
         try:
-            record = None if stored is None else _read(stored)
+            record = _read(self._stored(host) or b"")
         except RobotsRecordError:
-            return None
-        if record is None:
             return None
         copy = GoodCopy(record.status, record.asked_at, record.body)
         if record.copy is not None:

@@ -57,7 +57,7 @@ _STATE = (
 
 Name = Annotated[str, Meta(description="Name of the crawl, as `crawl` returned it.")]
 Wait = Annotated[float, Meta(ge=0, le=50, description="Maximum seconds to wait for the crawl to end.")]
-Offset = Annotated[int, Meta(ge=0, description="Where to continue: `next_offset` of the previous answer.")]
+Offset = Annotated[int, Meta(ge=0, le=2**48, description="Where to continue: `next_offset` of the previous answer.")]
 
 
 class Answer(NamedTuple):

@@ -21,6 +21,7 @@ from mcp import ClientSession, StdioServerParameters, stdio_client
 
 from crawler.cli import main
 from crawler.cli.agent_tools import TOOLS
+from crawler.cli.mcp import MOST_SAID
 from crawler.job.directory import holds_job
 from crawler.job.job_lock import lock_holder
 from crawler.job.live_status import read_live
@@ -268,8 +269,25 @@ async def test_a_refused_start_leaves_no_seeds_and_no_directory(crawls: Path, co
             assert "dealy" in await asking.refused("crawl", seeds=[site.url("/secret")], name="some")
             assert not (crawls / "some").exists()
             written(config, CONFIG)
+            too_long = site.url("/secret?") + "y" * 200_000  # for a command line
+            await asking.refused("crawl", seeds=[too_long], name="some")
+            assert not (crawls / "some").exists()
             await asking.facts("crawl", seeds=[site.url("/geese")], name="some", wait=50)
         assert site.pages_asked() == [site.url("/geese")]
+
+
+async def test_a_refused_start_removes_no_file_that_was_there(crawls: Path, config: Path) -> None:
+    with Site(SITE) as site:
+        async with agent(crawls, "--config", config) as asking:
+            await asking.facts("crawl", seeds=[site.url("/")], name="some", wait=50)
+            (crawls / "some" / "job.json").unlink()
+            (crawls / "other").mkdir()
+            for name in ("some/pages.jsonl", "other/.hidden", "other/store"):
+                (crawls / name).touch()
+            kept = {name for name in files_of(crawls) if "crawl.log" not in name}
+            for name in ("some", "other"):
+                await asking.refused("crawl", seeds=[site.url("/")], name=name, wait=50)
+            assert kept <= files_of(crawls).keys()
 
 
 async def test_answers_have_the_names_of_arguments_and_refuse_what_is_not_a_url(crawls: Path, config: Path) -> None:
@@ -281,6 +299,9 @@ async def test_answers_have_the_names_of_arguments_and_refuse_what_is_not_a_url(
             for wrong in ("nope", "", "file:///etc/hostname"):
                 for tool in ("read", "explain"):
                     await asking.refused(tool, name=state["name"], url=wrong)
+            assert len(await asking.refused("read", name=state["name"], url="x" * 100_000)) <= 2 * MOST_SAID
+            for tool, more in {"search": {"query": "x"}, "read": {"url": site.url("/")}, "broken_links": {}}.items():
+                await asking.refused(tool, name=state["name"], offset=2**63, **more)
 
 
 def test_half_of_a_surrogate_pair_is_answered(crawls: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -288,6 +289,20 @@ async def test_a_refused_start_removes_no_file_that_was_there(crawls: Path, conf
             for name in ("some", "other"):
                 await asking.refused("crawl", seeds=[site.url("/")], name=name, wait=50)
             assert kept <= files_of(crawls).keys()
+
+
+async def test_a_directory_that_cannot_be_read_hinders_no_other(crawls: Path, config: Path) -> None:
+    with Site(SITE) as site:
+        async with agent(crawls, "--config", config) as asking:
+            (crawls / "bad").mkdir()
+            (crawls / "bad" / "job.json").touch()
+            (crawls / "bad" / "lock").symlink_to("lock")
+            asked = {"seeds": [site.url("/geese")], "name": "some", "wait": 50}
+            assert (await asking.facts("crawl", **asked))["state"] == "ended"
+            assert await asking.facts("status") == {"running": {"some": False}}
+            assert "lock" in await asking.refused("status", name="bad")
+            shutil.rmtree(crawls)
+            assert "No such file" in await asking.refused("crawl", **asked)
 
 
 async def test_answers_have_the_names_of_arguments_and_refuse_what_is_not_a_url(crawls: Path, config: Path) -> None:

@@ -7,7 +7,7 @@ import asyncio
 import contextlib
 import json
 import sys
-from io import TextIOWrapper
+from io import BufferedWriter, FileIO, TextIOWrapper
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,11 +17,13 @@ from crawler import __version__
 from crawler.base.disk import make_private_directory
 from crawler.base.faults import Failure, UserFault
 from crawler.base.printable import one_line
+from crawler.base.say import keep_stdout
 from crawler.cli.agent_tools import CHANGING, TOOLS, Crawls
 from crawler.cli.exit_codes import Exit, UsageError
 from crawler.cli.launches import check_command
 from crawler.cli.options import add_flags, words_of
 from crawler.job.stored_errors import DAMAGE
+from crawler.service.ending_signals import quit_at_once
 
 if TYPE_CHECKING:
     from mcp.server import Server
@@ -50,6 +52,7 @@ def run(arguments: argparse.Namespace) -> int:
         import mcp.server.stdio  # noqa: F401, PLC0415, optional
     except ImportError as error:
         raise UsageError("crawler mcp needs the package mcp: pip install 'frontier-crawler[mcp]'") from error
+    output = keep_stdout()  # user code may print while it is loaded
     directory = arguments.dir.absolute()
     words = words_of(arguments)
     try:
@@ -59,7 +62,7 @@ def run(arguments: argparse.Namespace) -> int:
         raise UsageError(f"cannot use {directory}: {error.strerror}") from error
     if settings.partitions.wanted or settings.crawl.store is not None:
         raise UsageError("each crawl of an agent is one process with its own directory: leave out partitions and store")
-    asyncio.run(_serve(Crawls(directory, words, settings)))
+    asyncio.run(_serve(Crawls(directory, words, settings), output))
     return Exit.OK
 
 
@@ -74,12 +77,23 @@ class _Input(TextIOWrapper):
         return line.encode("utf-8", "replace").decode("utf-8")
 
 
-async def _serve(crawls: Crawls) -> None:
+class _Output(FileIO):
+    """Ends the process when the client no longer reads, because the pending read of its input cannot be cancelled."""
+
+    def write(self, data: Any, /) -> int:
+        try:
+            return super().write(data)
+        except OSError as error:
+            quit_at_once(f"cannot answer the client: {error.strerror}")
+
+
+async def _serve(crawls: Crawls, output: int) -> None:
     from anyio import wrap_file  # noqa: PLC0415, optional
     from mcp.server.stdio import stdio_server  # noqa: PLC0415, optional
 
     server = _server(crawls)
-    async with stdio_server(wrap_file(_Input(sys.stdin.buffer, "utf-8", "replace"))) as (asked, answers):
+    client = _Input(sys.stdin.buffer, "utf-8", "replace"), TextIOWrapper(BufferedWriter(_Output(output, "w")), "utf-8")
+    async with stdio_server(*map(wrap_file, client)) as (asked, answers):
         await server.run(asked, answers, server.create_initialization_options())
 
 

@@ -149,7 +149,9 @@ def working(stats: Mapping[str, Any]) -> dict[str, str]:
         case "running" if fresh := kept_fresh(stats):
             return {"mark": "good", "text": _sentence(fresh)}
         case "running" if is_held_up(stats):
-            return {"mark": "wait", "text": _sentence(waiting(stats))}
+            left = stats.get("time_left")
+            end = f" Ends in {duration(left['seconds'])} or later." if left else ""
+            return {"mark": "wait", "text": f"{_sentence(waiting(stats))}{end}"}
         case "running" if pages:
             return {"mark": "good", "text": f"Working. {end_words(stats)}"}
         case "running" if pending + flying == 0:

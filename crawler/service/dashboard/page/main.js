@@ -25,8 +25,9 @@ const SPANS = { recent: 300, hour: 3600, all: Infinity }; // seconds
 const RETRY = [1000, 2000, 4000, 8000]; // milliseconds
 const REDRAW = { recent: 1000, hour: 10_000, all: 10_000 }; // milliseconds between two drawings of the charts
 
-const ends = () => (last?.stats.stopped_by === "killed" ? `killed; charts end at the checkpoint of ${format.stamp(last.point.t)}` : "▲ marks an event");
-const say = (event) => write(find("flow-event"), event ? `${format.stamp(event.time)} ${event.kind}: ${event.host ?? ""} ${event.text}` : ends());
+const killed = () => (last.stats.checkpoint ? `killed; charts end at the checkpoint of ${format.stamp(last.point.t)}` : "killed before its first checkpoint");
+const rest = () => (last?.stats.stopped_by === "killed" ? killed() : "▲ marks an event");
+const say = (event) => write(find("flow-event"), event ? `${format.stamp(event.time)} ${event.kind}: ${event.host ?? ""} ${event.text}` : rest());
 
 const charts = [
   ...timeCharts(say),

@@ -239,12 +239,14 @@ def count_fetched(host: Host, more: int) -> None:
 
 
 def count_finished(host: Host, entry: Entry | None) -> None:
-    """Count a finished URL, and periodically measure the growth of the queue."""
+    """Count a finished URL, and periodically measure the growth of the queue, which is over once it shrinks."""
     growth, size = host.growth, host.queue.size
     if growth.finished % GROWTH == 0:
         growth.grows = growth.finished > 0 and size >= growth.size_then - GROWTH // 10
         growth.deep = entry.href if growth.grows and entry is not None and entry.depth >= DEEP else ""
         growth.size_then = size
+    elif size < growth.size_then - GROWTH // 10:
+        growth.grows = False
     growth.finished += 1
 
 

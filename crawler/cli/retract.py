@@ -20,12 +20,13 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
     add_subject(parser)
     parser.add_argument("--purpose", type=purposes, required=True, metavar="NAME,...", help="the uses")
-    parser.add_argument("--json", action="store_true", help="one JSON object per URL: refusal and stored data")
+    parser.add_argument("--json", action="store_true", help="the records of these pages")
     parser.set_defaults(run=guarded(run))
 
 
 def run(arguments: argparse.Namespace) -> int:
-    job = arguments.job
-    for found in retracted(crawl_partitions(job).jobs, arguments.purpose):
-        print(json.dumps(found, separators=(",", ":")) if arguments.json else found["url"])
+    found = retracted(crawl_partitions(arguments.job).jobs, arguments.purpose)
+    texts = (json.dumps(each, separators=(",", ":")) if arguments.json else str(each["url"]) for each in found)
+    for text in dict.fromkeys(texts):
+        print(text)
     return Exit.OK

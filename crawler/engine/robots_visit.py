@@ -38,7 +38,7 @@ from crawler.web.fetch.robots_answers import NoRobots, Robots, RobotsCache, Robo
 from crawler.web.fetch.robots_fetch import locate
 
 REFUSED_FOR = 60.0  # seconds; the lifetime of a looked-up address
-LICENSES_MOST = 16  # maximum number of licenses named by pages of one host that are read
+FILES_MOST = 16  # maximum number of files with terms of one host that are read
 
 log = logging.getLogger("crawler")
 
@@ -95,19 +95,19 @@ class RobotsVisits:
         robots = None if self.ignores(name) else self._cache.get(name)
         return None if robots is None else robots.stated(href)
 
-    async def licensed(self, lease: Lease, draft: Draft, written: str, base: str) -> Stated:
-        """Return what a license states about the page that names it. Raises TryAgain if the license must be fetched
+    async def licensed(self, lease: Lease, draft: Draft) -> Stated:
+        """Return what the license that a page names states about it. Raises TryAgain if the license must be fetched
         first."""
-        name, entry = lease.host.name, draft.record.entry
-        address, robots = self._locate(written, base), self._cache.get(name)
-        if address is None or robots is None or not self._settings.purpose.uses or self.ignores(name):
+        name, entry, address = lease.host.name, draft.record.entry, draft.record.license
+        robots = None if address is None or self.ignores(name) else self._cache.get(name)
+        if address is None or robots is None or not self._settings.purpose.uses:
             return NOTHING_STATED
         if robots.rules.license is not None and address == self._locate(robots.rules.license, robots_url(entry.href)):
             return NOTHING_STATED  # this license, of the whole host, already counts for all its pages
-        if address in robots.licenses:
-            return robots.licenses[address].of(target_of(entry.href))
+        if address in robots.terms:
+            return robots.terms[address].of(target_of(entry.href))
         self._named[name] = address
-        if len(robots.licenses) >= LICENSES_MOST or self.terms_due(name, entry.href) is None:
+        if len(robots.terms) >= FILES_MOST or self.terms_due(name, entry.href) is None:
             del self._named[name]
             return NOTHING_STATED
         await self.ask_terms(name)
@@ -165,23 +165,22 @@ class RobotsVisits:
         result = await fetch_robots(fetcher, href, follow, self._locate, self._redirect.keep, file=file)
         await self._context.turns.turn()
         now = self._context.clock()
-        if await self._is_taken_back(lease, href, result, now):
+        ours = await self._is_our_fault(lease, href, result, now)
+        kept = () if ours or isinstance(result, NotNow) else await self._kept(result, now)
+        await self._job.room()
+        if ours:
+            self._job.take_back(lease, self._context.clock())
             return
         if isinstance(result, NotNow):
-            await self._job.room()
             self._come_back(lease, result.wait * (1 + JITTER * jitter(host.name, 1)), now)
             return
         if isinstance(result.answer, Failure) and result.answer.kind is FailureKind.PROXY:
-            await self._job.room()
             self._come_back(lease, proxy_wait(settings.retry, host.name), now)  # the proxy failed, not the host
             return
         if terms is not None:
-            kept = await self._kept(result, now)
-            await self._job.room()
             self._terms(lease, terms[0], href, result, kept, now)
             return
         if isinstance(result.answer, Failure) and result.answer.refusal is not None:
-            await self._job.room()
             self._refused(lease, result, result.answer.refusal, now)
             return
         copy = self._cache.good_copy(host.name, now) if result.says_nothing else None
@@ -189,7 +188,6 @@ class RobotsVisits:
         stored = encode_robots(part or result.answer, now - result.last.age, copy)
         with self._context.slots.wait():
             robots = await self._cache.decode_aside(stored)
-        kept = await self._kept(result, now)
         await self._job.room()
         now = now if isinstance(result.answer, Failure) else self._context.clock()
         request = request_outcome(result.answer)
@@ -232,8 +230,7 @@ class RobotsVisits:
         until = robots.asked_at + self._cache.ttl(robots)
         self._job.robots_known(lease, RobotsAnswer(stored, until, robots.crawl_delay, request, kept=kept), now)
         self._cache.forget(name)
-        if kind == self._named.get(name):
-            del self._named[name]
+        self._named.pop(name, None)
 
     async def _kept(self, result: RobotsResult, now: float) -> Kept:
         """Return what outputs store of all answers, including those of other hosts."""
@@ -244,17 +241,12 @@ class RobotsVisits:
             [(each.address, later + each.ended - each.seconds, each.raw) for each in result.exchanged]
         )
 
-    async def _is_taken_back(self, lease: Lease, href: str, result: RobotsResult | NotNow, now: float) -> bool:
-        """Take the lease back if our own network was down, and return whether it was."""
+    async def _is_our_fault(self, lease: Lease, href: str, result: RobotsResult | NotNow, now: float) -> bool:
+        """Return whether our own network was down."""
         if isinstance(result, NotNow) or result.redirects or result.last.elsewhere:
             self._line.detector.heard(lease, href)  # the host answered with a redirect
-            ours = not isinstance(result, NotNow) and isinstance(result.answer, Failure) and self._line.detector.holds
-        else:
-            ours = await self._line.is_at_fault(lease, href, result.answer, now)
-        if ours:
-            await self._job.room()
-            self._job.take_back(lease, self._context.clock())
-        return ours
+            return not isinstance(result, NotNow) and isinstance(result.answer, Failure) and self._line.detector.holds
+        return await self._line.is_at_fault(lease, href, result.answer, now)
 
     def _refused(self, lease: Lease, result: RobotsResult, refusal: Refusal, now: float) -> None:
         """Refuse the host's URLs, because one of our own rules forbids its robots.txt or the target of its redirect."""

@@ -30,7 +30,7 @@ from crawler.job.verdict import NO_HEADING, Draft, Heading, Throttled, Verdict, 
 from crawler.url.consent.statements import RESERVATION, Stated, of_directives, of_headers, of_metas, refusal, stricter
 from crawler.url.refusal.forbidden_targets import Refusal
 from crawler.url.robots.directives import directives, forbids_links
-from crawler.url.robots.parse import product_token
+from crawler.url.robots.parse import product_token, robots_url
 from crawler.url.scope.store_choice import StoreChoice
 from crawler.web.fetch import Failure, Response, is_html
 from crawler.web.fetch.robots_fetch import locate
@@ -229,7 +229,7 @@ class Understanding:
         record = verdict.last if isinstance(verdict, Throttled) else verdict.record
         if record is not None and (stated or license):
             record.consent = stricter(stated, record.consent)
-            record.license = record.license or _terms(record.entry.href, license)
+            record.license = record.license or _terms(robots_url(record.entry.href), license)
 
     def refusal(self, record: PageRecord) -> Refusal | None:
         """Return why the page may not be used for the crawl's purpose; None if it may, or if the crawl has no stated

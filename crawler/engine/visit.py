@@ -372,9 +372,6 @@ class Visitor:
         """Parse the answer, and add its contents to the draft. ``declared``: True if the answer should list URLs."""
         record, body, response = draft.record, draft.body, draft.response
         entry, content_type = record.entry, record.content_type
-        if draft.heading.license is not None:
-            stated = await self._robots.licensed(lease, draft, draft.heading.license, entry.href)
-            record.consent = stricter(record.consent, stated)
         if self._understanding.describer.wants_digest and response is not None and response.body is not None:
             digest = await self._aside(payload_digest(response.body))
             record.profile = record.profile._replace(payload_digest=digest)
@@ -402,9 +399,6 @@ class Visitor:
     async def _page(self, lease: Lease, draft: Draft, body: bytes, *, markdown: bool) -> None:
         """Add the facts of a page, raw or rendered by a browser, and act on them."""
         facts = await self._told(lease, draft, body, markdown=markdown)
-        if not isinstance(facts, Unreadable) and facts.links.license is not None:
-            stated = await self._robots.licensed(lease, draft, facts.links.license, facts.base)
-            facts.consent = stricter(facts.consent, stated)
         browser = self._rendering
         if browser and not (markdown or isinstance(facts, Unreadable)) and await browser.render(lease, draft, facts):
             raw, body, before = body, draft.body or b"", facts
@@ -475,6 +469,7 @@ class Visitor:
             barred(draft, challenge)  # the page does not belong to the site
             return
         record.robots, record.consent, record.license = facts.robots, facts.consent, facts.license
+        record.consent = stricter(record.consent, await self._robots.licensed(lease, draft))
         if self._understanding.headings.follows(facts.robots):
             self._refresh(draft, facts.refresh, facts.base)
         if isinstance(content, Unreadable):
@@ -551,6 +546,7 @@ class Visitor:
     async def _other(self, lease: Lease, draft: Draft) -> None:
         """Process an answer that is not a page. Its headers may name links."""
         record, entry, heading = draft.record, draft.record.entry, draft.heading
+        record.consent = stricter(record.consent, await self._robots.licensed(lease, draft))
         if record.status != NOT_MODIFIED:
             draft.left = NOTHING_LEFT_OUT
         if not heading.hrefs or entry.probe or entry.is_leaf or not self._understanding.headings.follows(record.robots):
@@ -745,8 +741,8 @@ class Visitor:
                     self._context.wake()
                 return True
             draft.kept = await self._kept(self._keepers, draft)
-        elif self._keepers is not None and draft.record.refusal is not None:
-            draft.kept = self._keepers.withdrawn(draft)
+        elif self._keepers is not None and draft.record.is_dropped:
+            draft.kept = self._keepers.gone(draft)
         self._job.finish(lease, draft, self._context.clock())
         return False
 

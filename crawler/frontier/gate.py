@@ -199,7 +199,7 @@ class Gate:
         return self._keys.key(host) == self._keys.key(other)
 
     def enter(self, host: Host, now: float) -> float | None:
-        """Ask for a place for a request at ``now``, when the host is due by its own next time.
+        """Ask for a place for a request at ``now``. The host's own next time must have come.
 
         Returns ``now`` if the request may be made; the gap after it is then reserved. Returns a later time if the host
         must wait until then, and None if it waits in a line until it is called.

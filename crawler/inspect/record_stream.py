@@ -226,29 +226,25 @@ def refuses(record: Record, purposes: Purposes) -> bool:
     return isinstance(consent, Mapping) and any(consent.get(purpose) == "no" for purpose in purposes)
 
 
-def refused(jobs: Iterable[Path], purposes: Purposes) -> dict[str, dict[str, object]]:
-    """Return the URLs that now refuse one of the purposes, with details from the last record that states the refusal. A
-    visit that returned a page can add or remove a refusal; other visits, such as those with status 304, can only add
-    one. Raises JobError, OSError and JournalError."""
-    found: dict[str, dict[str, object]] = {}
+def refused(jobs: Iterable[Path], purposes: Purposes) -> set[str]:
+    """Return the URLs that now refuse one of the purposes. A visit that returned a page can add or remove a refusal;
+    other visits, such as those with status 304, can only add one. Raises JobError, OSError and JournalError."""
+    found = set[str]()
     for record, _ in chain.from_iterable(map(final_records, jobs)) if purposes else ():
-        href = str(record["url"])
         if refuses(record, purposes):
-            found[href] = {name: record[name] for name in ("fetched_at", "consent", "consent_by") if name in record}
+            found.add(str(record["url"]))
         elif _is_page(record):
-            found.pop(href, None)
+            found.discard(str(record["url"]))
     return found
 
 
 def retracted(jobs: Collection[Path], purposes: Purposes) -> Iterator[Record]:
-    """Yield each refused URL from which a job holds pages, with the time and source of the refusal, and the times of
-    the visits with these pages. Raises JobError, OSError and JournalError."""
-    found, held = refused(jobs, purposes), dict[str, list[object]]()
+    """Yield the records of the pages that a job holds, and whose URLs now refuse one of the purposes. Raises JobError,
+    OSError and JournalError."""
+    found = refused(jobs, purposes)
     for record, _ in chain.from_iterable(map(final_records, jobs)):
         if record["url"] in found and _is_page(record) and record["outcome"] == Outcome.FETCHED:
-            held.setdefault(str(record["url"]), []).append(record["fetched_at"])
-    for href, visits in held.items():
-        yield {"url": href, **found[href], "held": visits}
+            yield record
 
 
 def _is_page(record: Record) -> bool:

@@ -32,7 +32,7 @@ from crawler.frontier.request_outcome import FailureClass
 from crawler.frontier.retries import retry_wait, tries_of
 from crawler.job.records import NOT_RENDERED, PageRecord, RenderedAs
 from crawler.job.verdict import Draft, Rendering, TryAgain
-from crawler.web.browser.rendered import Budget, NotRendered, Rendered
+from crawler.web.browser.rendered import NotRendered, Rendered
 from crawler.web.fetch import Keeps, is_html
 from crawler.web.links.extract import PageLinks
 from crawler.web.links.refresh import Refresh
@@ -75,9 +75,7 @@ class PageRendering:
         waits = self._waits(lease.host) if in_turn else nullcontext()
         with without_host(context, self._job.frontier, lease, draft.request), waits:
             context.fetcher.let_go()  # its memory is for the page's sub-requests
-            result = await context.renderer.render(
-                entry.href, as_answer(response), requests.ask, Budget(), in_turn=in_turn
-            )
+            result = await context.renderer.render(entry.href, as_answer(response), requests.ask, in_turn=in_turn)
         await self._job.room()
         if requests.interrupted:
             raise Withdrawn

@@ -124,7 +124,7 @@ class Paying:
             self._known[key[1:]] = decode_known(value)
 
     def weigh(self, host: str, href: str, signs: Sequence[str], when: str, *, counts: bool = True) -> Paid:
-        """Decide whether to render a page, and at what level its audit counts. ``counts``: see ``Paid``."""
+        """Decide whether to render a page, and choose the level of its audit chance. ``counts``: see ``Paid``."""
         keys = digest_of(f"{host} {shape_of(href)}"), digest_of(host)
         if when == "always":
             return Paid(self, keys, bool(signs), Why.ALWAYS, None, counts=counts)

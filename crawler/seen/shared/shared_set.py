@@ -30,7 +30,7 @@ from crawler.seen.slices.digests import DIGEST_BYTES, Key
 from crawler.seen.slices.key_hash import KeyHash
 
 _MOST_KEYS = 1024  # keys per request: its script takes about 10 ms, and blocks the server meanwhile
-_ROUNDS = 1000  # rounds per batch; each round opens slices, whose sizes double
+_ROUNDS = 1000  # maximum rounds per batch; few suffice, because each new slice is twice as large as the one before
 
 
 class SharedSet:

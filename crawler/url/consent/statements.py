@@ -27,11 +27,11 @@ NOTHING_STATED: Stated = {}
 
 _CHARACTERS = 2_048  # characters read per value
 _VALUES = 16  # headers or elements read per name
-_SIGNALS = (SEARCH, AI_INPUT, AI_TRAIN)  # the purposes that Content-Signal defines
+_SIGNALS = {f"{use}={word}": {use: word} for use in (SEARCH, AI_INPUT, AI_TRAIN) for word in ("yes", "no")}
 # Labels of Content-Usage, including those of older drafts. ``bots`` can restrict all uses, but grants none.
 _LABELS = {"search": SEARCH, "train-ai": AI_TRAIN, "train-genai": AI_TRAIN}
-_USAGES = {(label, word[0]): {purpose: word} for label, purpose in _LABELS.items() for word in ("yes", "no")}
-_USAGES["bots", "n"] = dict.fromkeys(PURPOSES, "no")
+_USAGES = {f"{label}={word[0]}": {use: word} for label, use in _LABELS.items() for word in ("yes", "no")}
+_USAGES["bots=n"] = dict.fromkeys(PURPOSES, "no")
 # The purposes that robots directives refuse. Those for images count only for an image.
 _DIRECTIVES = {
     UNAVAILABLE: (SEARCH, AI_INPUT, AI_TRAIN, ARCHIVE),
@@ -70,9 +70,8 @@ def stricter(*parts: Stated) -> Stated:
 
 def content_signal(value: str, source: str) -> Stated:
     """Parse a value of ``Content-Signal``, such as ``search=yes, ai-train=no``."""
-    pairs = (part.partition("=") for part in value[:_CHARACTERS].lower().split(","))
-    words = ((name.strip(), word.strip()) for name, _, word in pairs)
-    return _of([(name, word) for name, word in words if name in _SIGNALS and word in ("yes", "no")], source)
+    parts = value[:_CHARACTERS].lower().split(",")
+    return _stated(["=".join(map(str.strip, part.split("="))) for part in parts], _SIGNALS, source)
 
 
 def content_usage(value: str, source: str) -> Stated:
@@ -81,8 +80,7 @@ def content_usage(value: str, source: str) -> Stated:
     text = value.strip(" \t")[:_CHARACTERS]
     if not _DICTIONARY.fullmatch(text):
         return NOTHING_STATED
-    members = (_USAGES.get((key, item), {}) for key, item in _MEMBER.findall(text))
-    return _of([said for uses in members for said in uses.items()], source)
+    return _stated(map("=".join, _MEMBER.findall(text)), _USAGES, source)
 
 
 def of_headers(usages: Sequence[str], reservations: Sequence[str]) -> Stated:
@@ -97,7 +95,7 @@ def of_metas(metas: Iterable[tuple[str, str]]) -> Stated:
 
 
 def _reserved(values: Sequence[str], source: str) -> Stated:
-    return stricter(*(_of(RESERVED.get(value.strip(), {}).items(), source) for value in values[:_VALUES]))
+    return _stated([value.strip() for value in values[:_VALUES]], RESERVED, source)
 
 
 def of_directives(names: Iterable[str], source: str, now: float, *, image: bool = False) -> Stated:
@@ -130,8 +128,10 @@ def stated_in(subject: str) -> Stated:
     return {name: (word, "") for name, _, word in pairs}
 
 
-def _of(pairs: Iterable[tuple[str, str]], source: str) -> Stated:
-    return stricter(*({purpose: (word, source)} for purpose, word in pairs))
+def _stated(values: Iterable[str], known: Mapping[str, Uses], source: str) -> Stated:
+    """Return what the known ones of these values state."""
+    uses = [use for value in values for use in known.get(value, {}).items()]
+    return stricter(*[{use: (word, source)} for use, word in uses])
 
 
 # -- statements by path ------------------------------------------------------------------------------------------------

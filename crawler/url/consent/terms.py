@@ -49,13 +49,10 @@ def read_terms(kind: str, body: bytes, href: str) -> tuple[Rules, str | None]:
     return [(path, uses) for path, uses in rules if path is not None][:RULES_MOST], None
 
 
-def terms_statements(terms: Terms) -> PathStatements:
-    """Return the statements of the terms, by path."""
-    return PathStatements(
-        (kind, path, {purpose: (word, kind) for purpose, word in uses.items()})
-        for kind, rules in terms.items()
-        for path, uses in rules
-    )
+def terms_statements(file: str, rules: Rules) -> PathStatements:
+    """Return the statements of the rules of a file, by path."""
+    source = TDM_FILE if file == TDM_FILE else RSL_FILE
+    return PathStatements((file, path, {use: (word, source) for use, word in uses.items()}) for path, uses in rules)
 
 
 def _path(location: str, authority: str) -> str | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -128,11 +129,5 @@ def test_what_is_held_of_them_is_listed(job: Job, capsys: pytest.CaptureFixture[
     assert main(["retract", str(job.directory), "--purpose", "search,tdm"]) == 0
     assert capsys.readouterr().out == ""
     assert main(["retract", str(job.directory), "--purpose", "ai-input", "--json"]) == 0
-    found = {job.path_of(row): row for row in map(json.loads, capsys.readouterr().out.splitlines())}
-    assert {path: len(row["held"]) for path, row in found.items()} == {
-        "/never": 2,
-        "/turned": 2,
-        "/same": 1,
-        "/gone": 1,
-    }
-    assert found["/never"]["consent_by"] == dict.fromkeys(("ai-input", "ai-train"), "meta robots: noai")
+    found = [job.path_of(json.loads(line)) for line in capsys.readouterr().out.splitlines()]
+    assert Counter(found) == {"/never": 2, "/turned": 2, "/same": 1, "/gone": 1}

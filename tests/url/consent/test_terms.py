@@ -24,7 +24,7 @@ HOST = "http://h.test:8080/"
 def said(kind: str, body: bytes, path: str, href: str = HOST) -> dict[str, str]:
     rules, why = read_terms(kind, body, href)
     assert why is None
-    return as_words(terms_statements({kind: rules}).of(path))
+    return as_words(terms_statements(kind, rules).of(path))
 
 
 def rule(location: Any, reservation: Any = 1) -> dict[str, Any]:

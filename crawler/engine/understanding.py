@@ -233,11 +233,8 @@ class Understanding:
 
     def refusal(self, record: PageRecord) -> Refusal | None:
         """Return why the page may not be used for the crawl's purpose; None if it may, or if the crawl has no stated
-        purpose. A 304 need not repeat the statements of the page."""
-        purpose = self._purpose
-        if record.status == NOT_MODIFIED and purpose.unstated != "allow":
-            purpose = replace(purpose, unstated="allow")
-        return refusal(record.consent, purpose) if purpose.uses else None
+        purpose."""
+        return refusal(record.consent, self._purpose, is_whole=record.status != NOT_MODIFIED)
 
     def obey(self, draft: Draft) -> None:
         """Drop a page that may not be used for the crawl's purpose. A page is also dropped if its elements, which may
@@ -264,10 +261,8 @@ class Understanding:
         challenge = challenge_by_markup(body, len(links.hrefs)) or login_page(href, record.entry.redirects, body)
         profile = self.describer.page(href, record.profile, links, discovery.canonical)
         robots = self.headings.directives(heading, links.metas, record.fetched_at)
-        consent = record.consent
-        if robots or links.metas:
-            of_robots = of_directives(robots, "meta robots", record.fetched_at)
-            consent = stricter(consent, of_robots, of_metas(links.metas))
+        of_robots = of_directives(robots, "meta robots", record.fetched_at)
+        consent = stricter(record.consent, of_robots, of_metas(links.metas))
         is_whole = links.cut is None and not links.truncated and is_html(record.content_type)
         needs = signs_of(body, len(links.hrefs), moves=bool(heading.refresh or links.refresh)) if is_whole else ()
         written = [*stated, *links.hrefs] if stated else links.hrefs

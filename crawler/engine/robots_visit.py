@@ -13,7 +13,7 @@ from crawler.base.settings.sites import Sites
 from crawler.engine.archiving import Archive
 from crawler.engine.context import Context
 from crawler.engine.discover import Discovery
-from crawler.engine.judge import asked_to_wait, parse_retry_after, proxy_wait, request_outcome
+from crawler.engine.judge import asked_to_wait, proxy_wait, request_outcome
 from crawler.engine.membership import Membership
 from crawler.engine.outage_detector import RunOutage
 from crawler.engine.reading import Unreadable
@@ -193,11 +193,10 @@ class RobotsVisits:
         if robots.failure is not None and robots.failure.kind is FailureKind.INTERNAL:
             request = request._replace(failure=FailureClass.INTERNAL)
         again = part is not None and host.politeness.robots_tries > 0  # cut off twice in a row
-        wait = None if again or copy is not None else self._wait(lease, result, request.failure, now)
-        # Do not charge this host for requests to another host.
-        charged = RequestOutcome(result.seconds, result.received)
-        if not (part is not None and wait is None):
-            charged = self._charged(result, request.failure, now)
+        charged = self._charged(result, request.failure, now)
+        wait = None if again or copy is not None else self._wait(lease, result, request.failure, charged.retry_after)
+        if part is not None and wait is None:
+            charged = RequestOutcome(result.seconds, result.received)
         if wait is None:
             until = robots.asked_at + self._cache.ttl(robots)
             self._known(lease, href, robots, RobotsAnswer(stored, until, robots.crawl_delay, charged, kept=kept), now)
@@ -206,6 +205,7 @@ class RobotsVisits:
             self._say_when(lease, result.answer, now)
 
     def _charged(self, result: RobotsResult, failure: FailureClass | None, now: float) -> RequestOutcome:
+        """Return what the requests mean for the host. It is not charged for requests to another host."""
         charged = RequestOutcome(result.seconds, result.received, None if result.last.elsewhere else failure)
         if isinstance(result.answer, Response) and not result.last.elsewhere:
             stated = self._context.reading.read(asked_to_wait, charged, result.answer, now)
@@ -216,7 +216,7 @@ class RobotsVisits:
         """End the lease with the contents of a file with terms, or with the time of the next try."""
         name, answer, failure = lease.host.name, result.answer, request_outcome(result.answer).failure
         request, rules = self._charged(result, failure, now), Rules()
-        wait = self._wait(lease, result, failure, now)
+        wait = self._wait(lease, result, failure, request.retry_after)
         if wait is not None and not (isinstance(answer, Failure) and answer.refusal):
             self._job.robots_later(lease, wait, now, request)
             return
@@ -254,8 +254,11 @@ class RobotsVisits:
         frontier.refused.remember(lease.host.name, refusal, now + REFUSED_FOR)
         self._job.change_hosts(lambda batch: frontier.finish(lease, SideRequestDone(asked), now, batch))
 
-    def _wait(self, lease: Lease, result: RobotsResult, failure: FailureClass | None, now: float) -> float | None:
-        """Return the seconds until robots.txt is requested again; None if this answer is final."""
+    def _wait(
+        self, lease: Lease, result: RobotsResult, failure: FailureClass | None, after: float | None
+    ) -> float | None:
+        """Return the seconds until robots.txt is requested again; None if this answer is final. ``after``: the seconds
+        for which the host asks to wait."""
         host, answer, settings = lease.host, result.answer, self._settings
         failed = isinstance(answer, Failure)
         failed_as = failure if failed and failure is not None else FailureClass.SERVER_ERROR
@@ -263,8 +266,7 @@ class RobotsVisits:
         # Retry as often as the class of failure allows, even if another try is unlikely to succeed.
         if not (failed or result.may_pass) or tries >= tries_of(failed_as, settings.retry):
             return None
-        wait, after = retry_wait(tries, settings.retry, host.name), self._retry_after(answer, now) or 0.0
-        return max(wait, cut_retry_after(after, settings.politeness))
+        return max(retry_wait(tries, settings.retry, host.name), cut_retry_after(after or 0.0, settings.politeness))
 
     def _say_when(self, lease: Lease, answer: Response | Failure, now: float) -> None:
         """Log when robots.txt will be requested again. That may be later than the retry wait, if the host is held for
@@ -273,12 +275,6 @@ class RobotsVisits:
         if host.politeness.robots_tries == 1 and not (failed and self._line.seeds.covers(lease)):
             why = answer.error if isinstance(answer, Failure) else str(answer.status)
             log.warning("%s: robots.txt is retried in %.0f s: %s", host.name, host.politeness.next_time - now, why)
-
-    def _retry_after(self, answer: Response | Failure, now: float) -> float | None:
-        if isinstance(answer, Failure):
-            return None
-        stated = self._context.reading.read(parse_retry_after, answer.retry_after, now, answer.headers.get("Date"))
-        return None if isinstance(stated, Unreadable) else stated
 
     def _known(self, lease: Lease, href: str, robots: Robots, answer: RobotsAnswer, now: float) -> None:
         name = lease.host.name

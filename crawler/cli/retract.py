@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 
 from crawler.cli.damaged_job import guarded
 from crawler.cli.exit_codes import Exit
@@ -20,13 +19,10 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
     add_subject(parser)
     parser.add_argument("--purpose", type=purposes, required=True, metavar="NAME,...", help="the uses")
-    parser.add_argument("--json", action="store_true", help="the records of these pages")
     parser.set_defaults(run=guarded(run))
 
 
 def run(arguments: argparse.Namespace) -> int:
-    found = retracted(crawl_partitions(arguments.job).jobs, arguments.purpose)
-    texts = (json.dumps(each, separators=(",", ":")) if arguments.json else str(each["url"]) for each in found)
-    for text in dict.fromkeys(texts):
-        print(text)
+    for href in retracted(crawl_partitions(arguments.job).jobs, arguments.purpose):
+        print(href)
     return Exit.OK

@@ -177,9 +177,9 @@ def _beneath(arguments: argparse.Namespace) -> Tables:
 
 
 def read_again(arguments: argparse.Namespace) -> Settings:
-    """Return the settings that the crawl would have if it started now. Raises ConfigurationError, also if a file is a
-    pipe (its content is gone, and waiting for its writer would keep the crawl from ending) or if the configuration file
-    is empty (an editor may be about to write it)."""
+    """Return the settings that the crawl would have if it started now. Raises ConfigurationError, including when a file
+    is a pipe (its content is gone, and waiting for its writer would keep the crawl from ending) or if the configuration
+    file is empty (an editor may be about to write it)."""
 
     def read(path: Path) -> bytes:
         data = read_regular(path)

@@ -16,7 +16,7 @@ from crawler.base.memory import available_memory
 from crawler.base.settings.parts import SeenSettings
 from crawler.base.settings.sites import Sites
 from crawler.engine.context import Context
-from crawler.frontier.serving import Serving
+from crawler.frontier.capacity import Serving
 from crawler.inspect.host_states import HostStates
 from crawler.inspect.statistics import FailingProxy, HostFigures
 from crawler.job.job import Job

@@ -19,9 +19,10 @@ from crawler.engine.outage_detector import RunOutage
 from crawler.engine.reading import Unreadable
 from crawler.engine.rendering.borrowing import Borrowing
 from crawler.engine.robots_redirect import RobotsRedirect
+from crawler.frontier.backoff_policy import JITTER, cut_retry_after
 from crawler.frontier.host_closed import HostClosed
 from crawler.frontier.lease import Lease, Retry, RobotsLater, SideRequestDone
-from crawler.frontier.politeness import JITTER, cut_retry_after, jitter
+from crawler.frontier.politeness import jitter
 from crawler.frontier.request_outcome import FailureClass, RequestOutcome
 from crawler.frontier.retries import retry_wait, tries_of
 from crawler.job.found import SITEMAP_DEPTH, Found

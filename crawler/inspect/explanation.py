@@ -15,12 +15,12 @@ from crawler.base.figures import Worded
 from crawler.base.kv import Family, Reader
 from crawler.base.settings.parts import Settings
 from crawler.base.settings.sites import Sites
+from crawler.frontier.capacity import AT_ONCE, Bar
 from crawler.frontier.entry import Entry, is_retry, is_revisit, queue_of, retry_time
 from crawler.frontier.host_status import HostSnapshot, HostState
 from crawler.frontier.page import HASTENED, unpack_page
 from crawler.frontier.politeness import HoldReason
 from crawler.frontier.revisits import ONCE
-from crawler.frontier.serving import AT_ONCE, Bar
 from crawler.frontier.traps.origins import Origins
 from crawler.frontier.traps.soft404 import explain_rows
 from crawler.frontier.traps.traps import Traps

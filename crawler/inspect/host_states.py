@@ -15,12 +15,12 @@ from msgspec import Struct, field
 from crawler.base.kv import Family, Reader
 from crawler.base.settings.parts import Settings
 from crawler.base.settings.sites import Sites
+from crawler.frontier.capacity import AT_ONCE, Serving
 from crawler.frontier.frontier import Frontier
 from crawler.frontier.host import Host, host_name
 from crawler.frontier.host_status import HostState, ScriptedHosts, state_of
 from crawler.frontier.pace import HostTime, HostTimes, Work
 from crawler.frontier.queues import read_host
-from crawler.frontier.serving import AT_ONCE, Serving
 
 INTERVAL = 1.0  # seconds from the end of one pass over all hosts to the next
 PAUSE = 20.0  # pause after a slice, as a multiple of its duration: counting takes at most 5% of the event loop's time

@@ -29,10 +29,9 @@ from crawler.job.output.finished import Choice
 from crawler.service.commands import Refused, Reloaded, parse_command
 from crawler.service.dashboard.guard import NO_STORE, answer, json_body
 from crawler.service.explanation_text import explanation_lines
-from crawler.service.reused import Reused
 from crawler.service.run_view import RunView
 from crawler.service.source import SourceView
-from crawler.service.view_answers import Encoded, answer_if_new, encoded, from_view
+from crawler.service.view_answers import Encoded, Reused, answer_if_new, encoded, from_view
 from crawler.url.scope.patterns import Pattern, PatternError
 from crawler.url.urls.typed import completed
 

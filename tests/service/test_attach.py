@@ -32,12 +32,15 @@ def test_the_last_record_of_a_url_is_found_and_no_torn_one(tmp_path: Path) -> No
     path = tmp_path / "pages.jsonl"
     assert list(last_record(path, "http://h.test/")) == []
     urls = ["http://h.test/a", "http://h.test/b", "http://h.test/a", "http://h.test/c"]
-    text = b"".join(b'{"url":"%s","n":%d}\n' % (url.encode(), number) for number, url in enumerate(urls))
+    text = b"".join(
+        b'{"url":"%s","outcome":"failed","n":%d}\n' % (url.encode(), number) for number, url in enumerate(urls)
+    )
     for piece in (1, 5, 30, 4096):
         for torn in (b"", b'{"url":"http://h.test/a","n":4}'):
             path.write_bytes(text + torn)
             for url, number in (("http://h.test/a", 2), ("http://h.test/b", 1), ("http://h.test/c", 3)):
-                assert [each for each in last_record(path, url, piece) if each] == [{"url": url, "n": number}]
+                found = {"url": url, "outcome": "failed", "n": number}
+                assert [each for each in last_record(path, url, piece) if each] == [found]
             assert [each for each in last_record(path, "http://h.test/", piece) if each] == []
 
 

@@ -239,7 +239,7 @@ class Page:
     def follow(self, url: str | Link) -> Follows:
         """Follow a link that the crawl did not find on the page, or one of ``links``. It is admitted in the step that
         finishes the page, by the rules for all links: scope, patterns, depth. A relative link is resolved against the
-        page. Awaiting the result is optional. Returns whether these rules allow the link: never for a URL that is not
+        page. Awaiting the result is optional. Returns True if these rules allow the link; False for any URL that is not
         http or https. Raises TypeError if ``url`` is neither a str nor a Link, and RuntimeError after ``done``."""
         url = url.url if isinstance(url, Link) else url
         if not isinstance(url, str):

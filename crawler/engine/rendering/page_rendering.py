@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 
 from msgspec.structs import replace
 
@@ -32,7 +32,7 @@ from crawler.frontier.request_outcome import FailureClass
 from crawler.frontier.retries import retry_wait, tries_of
 from crawler.job.records import NOT_RENDERED, PageRecord, RenderedAs
 from crawler.job.verdict import Draft, Rendering, TryAgain
-from crawler.web.browser.rendered import Budget, NotRendered, Rendered
+from crawler.web.browser.rendered import NotRendered, Rendered
 from crawler.web.fetch import Keeps, is_html
 from crawler.web.links.extract import PageLinks
 from crawler.web.links.refresh import Refresh
@@ -70,12 +70,12 @@ class PageRendering:
             return False
         context = self._context
         requests = SubRequests(self._network, entry.href)
-        with without_host(context, self._job.frontier, lease, draft.request), self._waits(lease.host):
+        # Audits go first and never hold a host: they are few, and most pages of their hosts do not need the browser.
+        in_turn = why is not Why.AUDIT
+        waits = self._waits(lease.host) if in_turn else nullcontext()
+        with without_host(context, self._job.frontier, lease, draft.request), waits:
             context.fetcher.let_go()  # its memory is for the page's sub-requests
-            # An audit goes first: audits are few, and their hosts have pages that should not wait for the browser.
-            result = await context.renderer.render(
-                entry.href, as_answer(response), requests.ask, Budget(), in_turn=why is not Why.AUDIT
-            )
+            result = await context.renderer.render(entry.href, as_answer(response), requests.ask, in_turn=in_turn)
         await self._job.room()
         if requests.interrupted:
             raise Withdrawn

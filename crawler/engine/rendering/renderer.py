@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from crawler.base.settings.parts import Settings
-from crawler.web.browser.rendered import Answer, Ask, Budget, NotRendered, Rendered
+from crawler.web.browser.rendered import Answer, Ask, NotRendered, Rendered
 from crawler.web.links.script_signs import signs_of
 
 if TYPE_CHECKING:
@@ -45,9 +45,7 @@ class Renderer:
             remove_leftovers(self._directory)
             self._leave()
 
-    async def render(
-        self, url: str, raw: Answer, ask: Ask, budget: Budget, *, in_turn: bool = True
-    ) -> Rendered | NotRendered:
+    async def render(self, url: str, raw: Answer, ask: Ask, *, in_turn: bool = True) -> Rendered | NotRendered:
         """Render a page when a tab is free. A page that is not ``in_turn`` skips the line, except for the page at its
         head."""
         async with self._first if in_turn else contextlib.nullcontext():
@@ -55,21 +53,21 @@ class Renderer:
         try:
             self._browsers = self._browsers or browsers_of(self._settings, self._directory)
             for _ in range(TRIES):
-                result = await self._rendered(url, raw, ask, budget)
+                result = await self._rendered(url, raw, ask)
                 if isinstance(result, Rendered) or not result.died:
                     break
             return result
         finally:
             self._tabs.release()
 
-    async def _rendered(self, url: str, raw: Answer, ask: Ask, budget: Budget) -> Rendered | NotRendered:
+    async def _rendered(self, url: str, raw: Answer, ask: Ask) -> Rendered | NotRendered:
         """Render a page in the first browser that can render it."""
         first, *others = self._browsers
-        best = await first.render(url, raw, ask, budget)
+        best = await first.render(url, raw, ask)
         for browser in others:
             if isinstance(best, Rendered) and best.cut != "time" and not _is_shell(raw, best):
                 break
-            result = await browser.render(url, raw, ask, budget)
+            result = await browser.render(url, raw, ask)
             if isinstance(result, Rendered) or (isinstance(best, NotRendered) and result.engine):
                 best = result
         return best

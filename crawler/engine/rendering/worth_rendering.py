@@ -43,8 +43,8 @@ class RenderingPays:
         whether the page is rendered or not."""
         entry = lease.entry
         assert entry is not None
-        paid = self._paying.weigh(lease.host.name, entry.href, facts.needs_scripts, when)
-        return replace(paid, counts=not (entry.revisit or entry.probe))
+        counts = not (entry.revisit or entry.probe)
+        return self._paying.weigh(lease.host.name, entry.href, facts.needs_scripts, when, counts=counts)
 
     def learned(
         self, lease: Lease, draft: Draft, before: tuple[PageFacts, bytes], after: tuple[PageFacts, bytes]

@@ -2,8 +2,8 @@
 export.
 
 Spreadsheets interpret a cell that starts with ``=``, ``+``, ``-`` or ``@`` as a formula, and text from untrusted pages
-may start so. Such text gets a leading apostrophe, as the Open Worldwide Application Security Project recommends ("CSV
-Injection"). Numbers are not changed.
+may start with one of them. Such text gets a leading apostrophe, as the Open Worldwide Application Security Project
+recommends ("CSV Injection"). Numbers are not changed.
 """
 
 from __future__ import annotations

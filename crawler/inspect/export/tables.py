@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from crawler.base.faults import UserFault
+from crawler.base.settings.parts import OUTPUTS
 from crawler.inspect.crawl_partitions import Partition, crawl_partitions
 from crawler.inspect.export.beside import MARK, free_place, made_beside
 from crawler.inspect.export.columns import (
@@ -43,7 +44,7 @@ from crawler.job.output import Record
 from crawler.url.urls.host_key import host_key
 
 TABLES = {"pages": PAGES, "links": LINKS, "text": TEXT, "structured": STRUCTURED, "hosts": HOSTS}
-KEPT = ("links", "text", "structured")  # the tables that are made from outputs
+KEPT = tuple(table for table in TABLES if table in OUTPUTS)  # the tables that are made from outputs
 _PARTITION = Column("partition", Kind.SMALL)
 
 

@@ -22,20 +22,9 @@ from msgspec.structs import replace
 
 from crawler.base.settings.parts import BrowserSettings
 from crawler.web.browser.engines import NO_NETWORK
-from crawler.web.browser.pipe import BrowserGone, Params, Pipe
-from crawler.web.browser.process import LAUNCH, BrowserProcess
-from crawler.web.browser.rendered import (
-    Answer,
-    Ask,
-    Budget,
-    Failed,
-    Kind,
-    NotRendered,
-    Refusal,
-    Refused,
-    Rendered,
-    SubRequest,
-)
+from crawler.web.browser.pipe import ENDED, Lost, Params, Pipe
+from crawler.web.browser.process import ATTACH, LAUNCH, BrowserProcess
+from crawler.web.browser.rendered import Answer, Ask, Failed, Kind, Refusal, Refused, SubRequest
 from crawler.web.browser.tab import FRAME, GUARD, SCROLL, Tab, origin_of, script
 
 _SOCKET = "devtools"
@@ -69,7 +58,7 @@ class Connection(Pipe):
         self._carrying = asyncio.create_task(self._carry(path, is_over, ready))
         await ready.wait()
         if self.gone.done():
-            raise BrowserGone
+            raise Lost(ENDED)
         return self
 
     async def _carry(self, path: str, is_over: Callable[[], bool], ready: asyncio.Event) -> None:
@@ -99,50 +88,21 @@ class Connection(Pipe):
         self._writing.create_task(self._socket.send_str(message))
 
 
-class LightpandaProcess(BrowserProcess):
-    """One process for several pages, each of which is a separate browser inside it."""
-
-    # Entering a new namespace may clear the parent-death signal, so it is set again.
-    launch = LAUNCH.replace("os.execv", f"{NO_NETWORK}{_DIES}os.execv")
-
-    @classmethod
-    def switches(cls, user_agent: str, profile: Path, settings: BrowserSettings) -> list[str]:
-        return [*_SWITCHES.split(), "--user-agent", user_agent]
-
-    async def connected(self) -> Pipe:
-        # The path of a Unix socket has a limited length, so use a short one through the process's directory.
-        return await Connection.open(f"/proc/{self.pid}/cwd/{_SOCKET}", lambda: self.worn)
-
-    def tab(self, pipe: Pipe, context: str, href: str, answer: Answer, ask: Ask, budget: Budget) -> Tab:
-        tab = LightpandaTab(pipe, context, href, answer, ask, budget)
-        tab.process, tab.cpu_before = self, self.cpu()
-        return tab
-
-    async def _ids(self) -> set[int]:
-        return {self.pid}
-
-    def cpu(self) -> float:
-        """Return the CPU seconds of the process."""
-        return time.clock_gettime(~self.pid << 3 | 2)
-
-
 class LightpandaTab(Tab):
     first_script = GUARD + script("clock.js")
 
-    process: LightpandaProcess
-    cpu_before: float  # CPU seconds of the process at the start of the page
-
-    def __init__(self, pipe: Pipe, context: str, href: str, answer: Answer, ask: Ask, budget: Budget) -> None:
-        super().__init__(pipe, context, href, answer, self._followed, budget)
+    def __init__(self, process: BrowserProcess, pipe: Pipe, context: str, href: str, answer: Answer, ask: Ask) -> None:
+        super().__init__(process, pipe, context, href, answer, self._followed)
         self._first_ask = ask
+        self._process, self._cpu_before = process, self._cpu_of(process)
         self._frames: set[str] = set()
         self._clock = 0.0
 
     def _event(self, session: str, method: str, params: Params) -> None:
-        if method == "Fetch.requestPaused" and self._page is not None:
-            self._keep_cookies(self._place.href, self._page)
+        if method == "Fetch.requestPaused" and self._page.raw is not None:
+            self._keep_cookies(self._page.href, self._page.raw)
         elif method == "Fetch.requestPaused" and params["resourceType"] == "Document":
-            if params["frameId"] not in {*self._frames, self._place.target}:  # a pop-up; ignore it
+            if params["frameId"] not in {*self._frames, self._page.target}:  # a pop-up; ignore it
                 return
         elif method == "Page.frameAttached":
             self._frames.add(params["frameId"])
@@ -163,9 +123,9 @@ class LightpandaTab(Tab):
             if request.kind is Kind.DOCUMENT:  # relative links are resolved with the final URL
                 script = "<script>location.replace({})</script>".format(json.dumps(url).replace("<", "\\u003c"))
                 return Answer(200, (("Content-Type", "text/html"),), script.encode())
-            if self._took.requests >= self._budget.requests:
+            if self.result.requests >= self._budget.requests:
                 return Refused(Refusal.BUDGET, url)
-            self._took.requests += 1
+            self.result.requests += 1
             cookies = request.cookies if origin_of(url) == origin_of(request.url) else ""
             request = replace(request, url=url, cookies=cookies)
             if answer.status not in (307, 308):
@@ -189,19 +149,13 @@ class LightpandaTab(Tab):
                     only = {"httpOnly": bool(cookie["httponly"])}
                     self._send("Network.setCookie", {"url": url, "name": key, "value": cookie.value} | only | path)
 
-    async def render(self, engine: str) -> Rendered | NotRendered:
-        result = await super().render(engine)
-        if isinstance(result, NotRendered) or result.cut is not None:
-            self.process.worn = True  # the page's scripts may run until the process ends
-        return result
-
     async def _run_timers(self, milliseconds: float) -> None:
         self._clock += milliseconds
         more = True
         while more or self._asks:
             while self._asks:
                 await self._woken()
-            asked = self._took.requests
+            asked = self.result.requests
             ran = asyncio.ensure_future(self._evaluated(f"runTimers({self._clock}, {_AHEAD})"))
             ran.add_done_callback(self._timers_ran)
             try:
@@ -209,7 +163,7 @@ class LightpandaTab(Tab):
                     await self._woken()
             finally:
                 ran.cancel()
-            more = ran.result() is True or self._took.requests > asked
+            more = ran.result() is True or self.result.requests > asked
 
     def _timers_ran(self, done: asyncio.Future[Any]) -> None:
         self._wake.set()
@@ -221,7 +175,10 @@ class LightpandaTab(Tab):
 
     async def _cpu(self) -> float:
         """Return the page's share of the process's CPU seconds, assuming equal shares for all its pages."""
-        return (self.process.cpu() - self.cpu_before) / max(self.process.active, 1)
+        return (self._cpu_of(self._process) - self._cpu_before) / max(self._process.active, 1)
+
+    def _cpu_of(self, process: BrowserProcess) -> float:
+        return time.clock_gettime(~process.pid << 3 | 2)
 
     async def _evaluated(self, script: str) -> Any:
         done = await self._call("Runtime.evaluate", {"expression": script, "awaitPromise": True, "returnByValue": True})
@@ -232,3 +189,24 @@ class LightpandaTab(Tab):
 
     def _stay(self, session: str, number: str) -> None:
         """Stop reading the page. The navigation stays unanswered, because an error page would replace the page."""
+
+
+class LightpandaProcess(BrowserProcess):
+    """One process for several pages, each of which is a separate browser inside it."""
+
+    # Entering a new namespace may clear the parent-death signal, so it is set again.
+    launch = LAUNCH.replace("os.execv", f"{NO_NETWORK}{_DIES}os.execv")
+    tab = LightpandaTab
+
+    @classmethod
+    def switches(cls, user_agent: str, profile: Path, settings: BrowserSettings) -> list[str]:
+        return [*_SWITCHES.split(), "--user-agent", user_agent]
+
+    async def connected(self) -> Pipe:
+        # The path of a Unix socket has a limited length, so use a short one through the process's directory.
+        pipe = await Connection.open(f"/proc/{self.pid}/cwd/{_SOCKET}", lambda: self.worn)
+        pipe.send("Target.setAutoAttach", ATTACH)
+        return pipe
+
+    async def _ids(self) -> set[int]:
+        return {self.pid}

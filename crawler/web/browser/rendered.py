@@ -90,22 +90,22 @@ class Budget(Struct, frozen=True):
 Ask = Callable[[SubRequest], Awaitable[Answer | Refused | Failed]]
 
 
-class Rendered(Struct, frozen=True):
-    """A rendered page. ``html`` is its document in UTF-8, with the content of shadow roots and frames in place, and
-    with absolute URLs in links; ``url`` is the final URL of the document, after ``pushState``. ``moved`` is the URL
-    that scripts tried to navigate to; ``routes`` the URLs that they set meanwhile (``pushState``). ``refused`` and
-    ``requests`` describe its requests. ``engine`` is the name and version of the engine; ``cpu_seconds`` the CPU time
-    of its process for the page. ``cut`` is the reason if rendering was stopped early. ``failed`` is True if a request
-    for a script, data or a frame got no answer, or a temporary error."""
+class Rendered(Struct):
+    """A rendered page; its tab fills it in. ``html`` is its document in UTF-8, with the content of shadow roots and
+    frames in place, and with absolute URLs in links; ``url`` is the final URL of the document, after ``pushState``.
+    ``moved`` is the URL that scripts tried to navigate to; ``routes`` the URLs that they set meanwhile (``pushState``).
+    ``refused`` and ``requests`` describe its requests. ``engine`` is the name and version of the engine;
+    ``cpu_seconds`` the CPU time of its process for the page. ``cut`` is the reason if rendering was stopped early.
+    ``failed`` is True if a request for a script, data or a frame got no answer, or a temporary error."""
 
     html: bytes
     url: str
     engine: str
     cpu_seconds: float
     requests: int = 0
-    refused: tuple[Refused, ...] = ()
+    refused: list[Refused] = []
     moved: str | None = None
-    routes: tuple[str, ...] = ()
+    routes: list[str] = []
     cut: str | None = None
     failed: bool = False
 

@@ -22,6 +22,7 @@ from crawler.web.browser.engines import EngineFault, find_engine
 from crawler.web.browser.process import MEMORY_MOST, remove_leftovers
 from crawler.web.browser.rendered import (
     Answer,
+    Ask,
     Budget,
     Failed,
     Kind,
@@ -85,8 +86,16 @@ async def browser(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Bro
         yield opened
 
 
+async def within(browser: Browser, html: str, ask: Ask, **budget: float) -> Rendered | NotRendered:
+    browser.budget = Budget(**budget)  # type: ignore[arg-type]
+    try:
+        return await browser.render(HREF, page(html), ask)
+    finally:
+        browser.budget = Budget()
+
+
 async def rendered(browser: Browser, html: str, site: Site | None = None, **budget: float) -> Rendered:
-    done = await browser.render(HREF, page(html), (site or Site()).ask, Budget(**budget))  # type: ignore[arg-type]
+    done = await within(browser, html, (site or Site()).ask, **budget)
     assert isinstance(done, Rendered), done
     return done
 
@@ -180,7 +189,7 @@ async def test_nothing_leaves_but_by_ask(engine: str, tmp_path: Path) -> None:
         tries = "".join(f"try{{(()=>{{{code}}})()}}catch(e){{}}" for code, _ in CANARIES.values())
         html = script(add + click + tries.replace("HOST", "127.0.0.1:PORT").replace("PORT", str(listener.port)))
         href = f"http://127.0.0.1:{listener.port}/page"
-        done = await opened.render(href, page(html), site.ask, Budget())
+        done = await opened.render(href, page(html), site.ask)
         await asyncio.sleep(0.3)
         assert isinstance(done, Rendered), done
         assert listener.heard == []
@@ -337,7 +346,7 @@ async def test_lightpanda_shows_what_others_show_and_survives_hostile_pages(tmp_
             done = await rendered(opened, script(code))
             assert (done.url, bool(done.moved)) == (f"http://127.0.0.1:1/{url}", bool(moved))
         for code in ("while(true);", HOSTILE[2], HOSTILE[5]):
-            await opened.render(HREF, page(script(code)), Site().ask, Budget(seconds=0.5))
+            await within(opened, script(code), Site().ask, seconds=0.5)
             await rendered(opened, "next")
 
 
@@ -348,7 +357,7 @@ async def test_a_request_has_the_cookies_of_its_page_if_it_goes_to_the_same_orig
     )
     code = f"document.cookie='c=2;path=/';fetch('/a').then(()=>fetch('{other}')).then(()=>fetch('/b'))"
     raw = page(script(code), ("Content-Type", "text/html"), ("Set-Cookie", "raw=1"))
-    assert isinstance(await browser.render(HREF, raw, site.ask, Budget()), Rendered)
+    assert isinstance(await browser.render(HREF, raw, site.ask), Rendered)
     sent = {request.url.rpartition("/")[2]: set(request.cookies.split("; ")) for request in site.asked}
     assert sent == {"a": {"c=2", "raw=1"}, "x": {""}, "b": {"c=2", "raw=1", "d=3"}}
 
@@ -382,7 +391,7 @@ async def test_pages_do_not_move(browser: Browser, code: str, url: str, moved: s
 
 @pytest.mark.parametrize("code", ["location='about:blank'", "location=URL.createObjectURL(new Blob(['x']))"])
 async def test_pages_that_leave_their_document_are_not_rendered(browser: Browser, code: str) -> None:
-    assert isinstance(await browser.render(HREF, page(script(code)), Site().ask, Budget()), NotRendered)
+    assert isinstance(await browser.render(HREF, page(script(code)), Site().ask), NotRendered)
 
 
 async def test_waiting_for_answers_takes_no_time_of_the_page(browser: Browser) -> None:
@@ -412,7 +421,7 @@ async def test_pages_say_what_they_lack(
     async def ask(request: SubRequest) -> Answer | Refused | Failed:
         return answer
 
-    done = await browser.render(HREF, page(script(code)), ask, Budget(**budget))  # type: ignore[arg-type]
+    done = await within(browser, script(code), ask, **budget)
     assert isinstance(done, Rendered), done
     assert done.partly is lacks
 
@@ -431,7 +440,7 @@ async def test_a_fault_of_ask_is_raised(browser: Browser) -> None:
         raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
-        await browser.render(HREF, page(script("fetch('/api')")), ask, Budget())
+        await browser.render(HREF, page(script("fetch('/api')")), ask)
 
 
 HOSTILE = [
@@ -456,7 +465,7 @@ HOSTILE = [
 async def test_hostile_pages_end(browser: Browser, code: str) -> None:
     site = Site(api="API")
     async with asyncio.timeout(20):  # a second of its own, two for its document; the machine may be busy
-        await browser.render(HREF, page(script(code)), site.ask, Budget(seconds=1.0))
+        await within(browser, script(code), site.ask, seconds=1.0)
         done = await rendered(browser, script(LATER + "fetch('/api').then(r=>r.text()).then(say)"), site)
     assert text_of(done.html) == "tAPI"
     assert len(site.asked) <= Budget().requests + 1
@@ -497,7 +506,7 @@ async def test_a_page_whose_browser_loses_a_process_is_tried_again_in_another(br
         await killed.wait()
         return Answer(200, (), b"")
 
-    page_of_it = asyncio.create_task(browser.render(HREF, page(script("fetch('/x').then(say)")), ask, Budget()))
+    page_of_it = asyncio.create_task(browser.render(HREF, page(script("fetch('/x').then(say)")), ask))
     await asked.wait()
     assert browser.pid is not None
     before = browser.pid
@@ -515,12 +524,12 @@ async def test_a_page_whose_browser_loses_a_process_is_tried_again_in_another(br
 CHILD = """
 import asyncio, sys
 from pathlib import Path
-from tests.web.browser.test_browser import AGENT, HREF, Browser, Budget, of_engine, page, script
+from tests.web.browser.test_browser import AGENT, HREF, Browser, of_engine, page, script
 async def ask(request):
     print(browser.pid, flush=True)
     await asyncio.Future()
 browser = Browser(of_engine(sys.argv[2]), AGENT, Path(sys.argv[1]))
-asyncio.run(browser.render(HREF, page(script("fetch('/x')")), ask, Budget()))
+asyncio.run(browser.render(HREF, page(script("fetch('/x')")), ask))
 """
 
 

@@ -15,7 +15,8 @@ from crawler.job.directory import PAGES
 from crawler.job.identity import read_identity
 from crawler.job.job_lock import lock_holder
 from crawler.job.markdown_files import TEXT, derive, name_of_job
-from crawler.job.output.reverse_reader import decoded, lines_backwards
+from crawler.job.output.record_reader import decoded
+from crawler.job.output.reverse_reader import lines_backwards
 from crawler.job.output.rotated_files import Size
 from crawler.job.records import End, file_number
 

@@ -27,9 +27,9 @@ from crawler.frontier.request_outcome import FailureClass, RequestOutcome
 from crawler.frontier.retries import retry_wait, tries_of
 from crawler.job.found import SITEMAP_DEPTH, Found
 from crawler.job.job import Job
-from crawler.job.records import Kept
+from crawler.job.records import Kept, PageRecord
 from crawler.job.verdict import Draft, RobotsAnswer, TryAgain
-from crawler.url.consent.statements import NOTHING_STATED, Stated
+from crawler.url.consent.statements import NOTHING_STATED, Stated, stricter
 from crawler.url.consent.terms import RSL_FILE, TDM_FILE, TDMREP, Rules, read_terms
 from crawler.url.refusal.forbidden_targets import Refusal
 from crawler.url.robots.parse import RobotsRules, robots_for_status, robots_url, target_of
@@ -89,11 +89,13 @@ class RobotsVisits:
         refusal = self._context.reading.read(robots.refusal, href)
         return RobotsRefusal(refusal.error, lasting=False) if isinstance(refusal, Unreadable) else refusal
 
-    def stated(self, name: str, href: str) -> tuple[Stated, str | None] | None:
-        """Return what the host's robots.txt states about uses of a URL, and the URL of its terms; None if robots.txt
-        has no such lines. The robots.txt must be at hand."""
-        robots = None if self.ignores(name) else self._cache.get(name)
-        return None if robots is None else robots.stated(href)
+    def add_terms(self, name: str, record: PageRecord) -> None:
+        """Add to a record what the host states about uses of its URL, and the host's license if the record has none."""
+        robots, href = None if self.ignores(name) else self._cache.get(name), record.entry.href
+        if robots is not None and robots.statements:
+            record.consent = stricter(*[each.of(target_of(href)) for each in robots.statements], record.consent)
+        if robots is not None and robots.rules.license is not None and record.license is None:
+            record.license = self._locate(robots.rules.license, robots_url(href))
 
     async def licensed(self, lease: Lease, draft: Draft) -> Stated:
         """Return what the license that a page names states about it. Raises TryAgain if the license must be fetched

@@ -13,10 +13,7 @@ from crawler.inspect.record_stream import retracted
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    parser.description = (
-        "List the URLs whose pages a job, running or not, holds although the sites now refuse a use of those pages. "
-        "Nothing is changed."
-    )
+    parser.description = "List the URLs whose pages a job holds although their sites now refuse a use of them."
     add_subject(parser)
     parser.add_argument("--purpose", type=purposes, required=True, metavar="NAME,...", help="the uses")
     parser.set_defaults(run=guarded(run))

@@ -197,7 +197,7 @@ class RobotsVisits:
             request = request._replace(failure=FailureClass.INTERNAL)
         again = part is not None and host.politeness.robots_tries > 0  # cut off twice in a row
         charged = self._charged(result, request.failure, now)
-        wait = None if again or copy is not None else self._wait(lease, result, request.failure, charged.retry_after)
+        wait = None if again or copy is not None else self._wait(lease, result, charged.retry_after)
         if part is not None and wait is None:
             charged = RequestOutcome(result.seconds, result.received)
         if wait is None:
@@ -217,9 +217,9 @@ class RobotsVisits:
 
     def _terms(self, lease: Lease, kind: str, href: str, result: RobotsResult, kept: Kept, now: float) -> None:
         """End the lease with the contents of a file with terms, or with the time of the next try."""
-        name, answer, failure = lease.host.name, result.answer, request_outcome(result.answer).failure
-        request, rules = self._charged(result, failure, now), Rules()
-        wait = self._wait(lease, result, failure, request.retry_after)
+        name, answer, rules = lease.host.name, result.answer, Rules()
+        request = self._charged(result, request_outcome(answer).failure, now)
+        wait = self._wait(lease, result, request.retry_after)
         if wait is not None and not (isinstance(answer, Failure) and answer.refusal):
             self._job.robots_later(lease, wait, now, request)
             return
@@ -257,15 +257,12 @@ class RobotsVisits:
         frontier.refused.remember(lease.host.name, refusal, now + REFUSED_FOR)
         self._job.change_hosts(lambda batch: frontier.finish(lease, SideRequestDone(asked), now, batch))
 
-    def _wait(
-        self, lease: Lease, result: RobotsResult, failure: FailureClass | None, after: float | None
-    ) -> float | None:
+    def _wait(self, lease: Lease, result: RobotsResult, after: float | None) -> float | None:
         """Return the seconds until robots.txt is requested again; None if this answer is final. ``after``: the seconds
         for which the host asks to wait."""
-        host, answer, settings = lease.host, result.answer, self._settings
-        failed = isinstance(answer, Failure)
+        host, settings, failed = lease.host, self._settings, isinstance(result.answer, Failure)
+        failure, tries = request_outcome(result.answer).failure, host.politeness.robots_tries + 1
         failed_as = failure if failed and failure is not None else FailureClass.SERVER_ERROR
-        tries = host.politeness.robots_tries + 1
         # Retry as often as the class of failure allows, even if another try is unlikely to succeed.
         if not (failed or result.may_pass) or tries >= tries_of(failed_as, settings.retry):
             return None

@@ -45,8 +45,7 @@ class Key:
     @property
     def public(self) -> dict[str, Any]:
         """The public key as a JSON Web Key."""
-        own = {"kty": "OKP", "crv": "Ed25519", "kid": self.kid, "x": self.x}
-        return {**own, "nbf": self.begins, "exp": self.ends}
+        return {"kty": "OKP", "crv": "Ed25519", "kid": self.kid, "x": self.x, "nbf": self.begins, "exp": self.ends}
 
     @property
     def private(self) -> dict[str, Any]:

@@ -400,18 +400,16 @@ class Visitor:
         """Add the facts of a page, raw or rendered by a browser, and act on them."""
         facts = await self._told(lease, draft, body, markdown=markdown)
         browser = self._rendering
-        if (
-            browser
-            and not (markdown or isinstance(facts, Unreadable))
-            and (made := await browser.render(lease, draft, facts)) is not None
-        ):
-            raw, body, before = body, made.html, facts
-            added = partial(browser.with_ways, made, draft.record.entry.href)
-            facts = await self._told(lease, draft, body, added=added)
-            if not isinstance(facts, Unreadable):
-                browser.learned(lease, draft, (before, raw), (facts, body))
-                facts.profile = facts.profile._replace(charset=before.profile.charset)
-                facts.consent = stricter(before.consent, facts.consent)
+        if browser and not (markdown or isinstance(facts, Unreadable)):
+            made = await browser.render(lease, draft, facts)
+            if made is not None:
+                raw, body, before = body, made.html, facts
+                added = partial(browser.with_ways, made, draft.record.entry.href)
+                facts = await self._told(lease, draft, body, added=added)
+                if not isinstance(facts, Unreadable):
+                    browser.learned(lease, draft, (before, raw), (facts, body))
+                    facts.profile = facts.profile._replace(charset=before.profile.charset)
+                    facts.consent = stricter(before.consent, facts.consent)
         with self._context.slots.wait() if len(body) > LONG else contextlib.nullcontext():
             await self._understood(lease, draft, body, facts)
 

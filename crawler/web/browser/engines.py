@@ -30,7 +30,6 @@ import ctypes, os, sys
 if ctypes.CDLL(None).unshare(0x50000000):  # a user namespace, which needs no privileges, and a network namespace
     sys.exit("it needs user and network namespaces, which this machine does not allow")
 """
-_EXEC = "os.execv(sys.argv[1], sys.argv[1:])"
 BEHIND = ("/usr/lib/chromium", "/usr/lib/chromium-browser", "/opt/google/chrome")
 VERSION_WAIT = 60.0  # seconds; the first start of a large program reads it from disk
 
@@ -80,7 +79,8 @@ def _lightpanda() -> Engine:
     path = next((str(each) for each in inside if os.access(each, os.X_OK)), None) or shutil.which(LIGHTPANDA)
     if path is None:
         raise SettingsError("no browser (lightpanda) is installed: `pip install lightpanda`")
-    return Engine(LIGHTPANDA, path, _label(LIGHTPANDA, sys.executable, "-ISc", f"{NO_NETWORK}{_EXEC}", path, "version"))
+    launch = f"{NO_NETWORK}os.execv(sys.argv[1], sys.argv[1:])"
+    return Engine(LIGHTPANDA, path, _label(LIGHTPANDA, sys.executable, "-ISc", launch, path, "version"))
 
 
 def _program(path: str) -> str:

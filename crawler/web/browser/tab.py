@@ -253,8 +253,7 @@ class Tab:
         )
         if "exceptionDetails" in done:
             raise CallFailed(str(done["result"].get("description", "a script failed")))
-        result: Params = done["result"]
-        return result
+        return dict(done["result"])
 
     # -- events
 

@@ -42,7 +42,6 @@ class PageFacts(NamedTuple):
     via: str | None
     links: tuple[str, ...]
     record: bytes
-    rendered: str | None = None
 
 
 def facts_of(page: HandedPage) -> PageFacts:
@@ -67,7 +66,6 @@ def facts_of(page: HandedPage) -> PageFacts:
         record.entry.via,
         tuple(page.links),
         encode_page(replace(record, id=page.id)),
-        None if record.rendered is None else record.rendered.state,
     )
 
 
@@ -147,11 +145,6 @@ class Page:
     def body(self) -> bytes:
         """The body, decoded from its content encoding. It is empty for a redirect."""
         return self._facts.body
-
-    @property
-    def rendered(self) -> str | None:
-        """How a browser rendered the page: ``yes`` or ``partly``. None if it was not rendered."""
-        return self._facts.rendered
 
     @cached_property
     def html(self) -> str:

@@ -17,7 +17,7 @@ from crawler.url.urls.canonicaliser import Canonicaliser
 from crawler.web.extract.edges import HEADER, REDIRECT
 from crawler.web.extract.page_text import Extracted, Forms
 from crawler.web.links.encoding import encoding_name, python_codec, sniff_encoding
-from crawler.web.links.extract import extract_links
+from crawler.web.links.extract import extract_links, title_of
 from crawler.web.links.headers import FEED, MARKDOWN
 from crawler.web.links.markdown import is_markdown, markdown_links
 from crawler.web.links.query import encode_queries
@@ -171,8 +171,8 @@ class Page:
     @cached_property
     def title(self) -> str | None:
         """The title; None if the page has none."""
-        node = None if (stated := self.record.get("title")) or not self._is_html else self.css_first("title")
-        return stated or (node and " ".join(node.text().split())) or None
+        found = self.record.get("title") or (title_of(self._tree) if self._is_html else None)
+        return " ".join((found or "").split()) or None
 
     def css(self, selector: str) -> list[LexborNode]:
         """The elements that match a CSS selector, in document order, as nodes of selectolax: ``node.text()``,
@@ -184,8 +184,11 @@ class Page:
         return self._tree.css_first(selector)
 
     def json(self) -> Any:
-        """The body, parsed as JSON. Raises ValueError if it is not valid JSON."""
-        return json.loads(self.body)
+        """The body, parsed as JSON. Raises ValueError if it is not valid JSON, or nested too deeply."""
+        try:
+            return json.loads(self.body)
+        except RecursionError as error:
+            raise ValueError(str(error)) from error
 
     @cached_property
     def charset(self) -> str:

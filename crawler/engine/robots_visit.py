@@ -13,7 +13,7 @@ from crawler.base.settings.sites import Sites
 from crawler.engine.archiving import Archive
 from crawler.engine.context import Context
 from crawler.engine.discover import Discovery
-from crawler.engine.judge import asked_to_wait, parse_retry_after, proxy_wait, request_outcome
+from crawler.engine.judge import asked_to_wait, proxy_wait, request_outcome
 from crawler.engine.membership import Membership
 from crawler.engine.outage_detector import RunOutage
 from crawler.engine.reading import Unreadable
@@ -27,9 +27,9 @@ from crawler.frontier.request_outcome import FailureClass, RequestOutcome
 from crawler.frontier.retries import retry_wait, tries_of
 from crawler.job.found import SITEMAP_DEPTH, Found
 from crawler.job.job import Job
-from crawler.job.records import Kept
+from crawler.job.records import Kept, PageRecord
 from crawler.job.verdict import Draft, RobotsAnswer, TryAgain
-from crawler.url.consent.statements import NOTHING_STATED, Stated
+from crawler.url.consent.statements import NOTHING_STATED, Stated, stricter
 from crawler.url.consent.terms import RSL_FILE, TDM_FILE, TDMREP, Rules, read_terms
 from crawler.url.refusal.forbidden_targets import Refusal
 from crawler.url.robots.parse import RobotsRules, robots_for_status, robots_url, target_of
@@ -89,11 +89,13 @@ class RobotsVisits:
         refusal = self._context.reading.read(robots.refusal, href)
         return RobotsRefusal(refusal.error, lasting=False) if isinstance(refusal, Unreadable) else refusal
 
-    def stated(self, name: str, href: str) -> tuple[Stated, str | None] | None:
-        """Return what the host's robots.txt states about uses of a URL, and the URL of its terms; None if robots.txt
-        has no such lines. The robots.txt must be at hand."""
-        robots = None if self.ignores(name) else self._cache.get(name)
-        return None if robots is None else robots.stated(href)
+    def add_terms(self, name: str, record: PageRecord) -> None:
+        """Add to a record what the host states about uses of its URL, and the host's license if the record has none."""
+        robots, href = None if self.ignores(name) else self._cache.get(name), record.entry.href
+        if robots is not None and robots.statements:
+            record.consent = stricter(*[each.of(target_of(href)) for each in robots.statements], record.consent)
+        if robots is not None and robots.rules.license is not None and record.license is None:
+            record.license = self._locate(robots.rules.license, robots_url(href))
 
     async def licensed(self, lease: Lease, draft: Draft) -> Stated:
         """Return what the license that a page names states about it. Raises TryAgain if the license must be fetched
@@ -194,11 +196,10 @@ class RobotsVisits:
         if robots.failure is not None and robots.failure.kind is FailureKind.INTERNAL:
             request = request._replace(failure=FailureClass.INTERNAL)
         again = part is not None and host.politeness.robots_tries > 0  # cut off twice in a row
-        wait = None if again or copy is not None else self._wait(lease, result, request.failure, now)
-        # Do not charge this host for requests to another host.
-        charged = RequestOutcome(result.seconds, result.received)
-        if not (part is not None and wait is None):
-            charged = self._charged(result, request.failure, now)
+        charged = self._charged(result, request.failure, now)
+        wait = None if again or copy is not None else self._wait(lease, result, charged.retry_after)
+        if part is not None and wait is None:
+            charged = RequestOutcome(result.seconds, result.received)
         if wait is None:
             until = robots.asked_at + self._cache.ttl(robots)
             self._known(lease, href, robots, RobotsAnswer(stored, until, robots.crawl_delay, charged, kept=kept), now)
@@ -207,6 +208,7 @@ class RobotsVisits:
             self._say_when(lease, result.answer, now)
 
     def _charged(self, result: RobotsResult, failure: FailureClass | None, now: float) -> RequestOutcome:
+        """Return what the requests mean for the host. It is not charged for requests to another host."""
         charged = RequestOutcome(result.seconds, result.received, None if result.last.elsewhere else failure)
         if isinstance(result.answer, Response) and not result.last.elsewhere:
             stated = self._context.reading.read(asked_to_wait, charged, result.answer, now)
@@ -215,9 +217,9 @@ class RobotsVisits:
 
     def _terms(self, lease: Lease, kind: str, href: str, result: RobotsResult, kept: Kept, now: float) -> None:
         """End the lease with the contents of a file with terms, or with the time of the next try."""
-        name, answer, failure = lease.host.name, result.answer, request_outcome(result.answer).failure
-        request, rules = self._charged(result, failure, now), Rules()
-        wait = self._wait(lease, result, failure, now)
+        name, answer, rules = lease.host.name, result.answer, Rules()
+        request = self._charged(result, request_outcome(answer).failure, now)
+        wait = self._wait(lease, result, request.retry_after)
         if wait is not None and not (isinstance(answer, Failure) and answer.refusal):
             self._job.robots_later(lease, wait, now, request)
             return
@@ -255,17 +257,16 @@ class RobotsVisits:
         frontier.refused.remember(lease.host.name, refusal, now + REFUSED_FOR)
         self._job.change_hosts(lambda batch: frontier.finish(lease, SideRequestDone(asked), now, batch))
 
-    def _wait(self, lease: Lease, result: RobotsResult, failure: FailureClass | None, now: float) -> float | None:
-        """Return the seconds until robots.txt is requested again; None if this answer is final."""
-        host, answer, settings = lease.host, result.answer, self._settings
-        failed = isinstance(answer, Failure)
+    def _wait(self, lease: Lease, result: RobotsResult, after: float | None) -> float | None:
+        """Return the seconds until robots.txt is requested again; None if this answer is final. ``after``: the seconds
+        for which the host asks to wait."""
+        host, settings, failed = lease.host, self._settings, isinstance(result.answer, Failure)
+        failure, tries = request_outcome(result.answer).failure, host.politeness.robots_tries + 1
         failed_as = failure if failed and failure is not None else FailureClass.SERVER_ERROR
-        tries = host.politeness.robots_tries + 1
         # Retry as often as the class of failure allows, even if another try is unlikely to succeed.
         if not (failed or result.may_pass) or tries >= tries_of(failed_as, settings.retry):
             return None
-        wait, after = retry_wait(tries, settings.retry, host.name), self._retry_after(answer, now) or 0.0
-        return max(wait, cut_retry_after(after, settings.politeness))
+        return max(retry_wait(tries, settings.retry, host.name), cut_retry_after(after or 0.0, settings.politeness))
 
     def _say_when(self, lease: Lease, answer: Response | Failure, now: float) -> None:
         """Log when robots.txt will be requested again. That may be later than the retry wait, if the host is held for
@@ -274,12 +275,6 @@ class RobotsVisits:
         if host.politeness.robots_tries == 1 and not (failed and self._line.seeds.covers(lease)):
             why = answer.error if isinstance(answer, Failure) else str(answer.status)
             log.warning("%s: robots.txt is retried in %.0f s: %s", host.name, host.politeness.next_time - now, why)
-
-    def _retry_after(self, answer: Response | Failure, now: float) -> float | None:
-        if isinstance(answer, Failure):
-            return None
-        stated = self._context.reading.read(parse_retry_after, answer.retry_after, now, answer.headers.get("Date"))
-        return None if isinstance(stated, Unreadable) else stated
 
     def _known(self, lease: Lease, href: str, robots: Robots, answer: RobotsAnswer, now: float) -> None:
         name = lease.host.name

@@ -30,7 +30,7 @@ from crawler.job.verdict import NO_HEADING, Draft, Heading, Throttled, Verdict, 
 from crawler.url.consent.statements import RESERVATION, Stated, of_directives, of_headers, of_metas, refusal, stricter
 from crawler.url.refusal.forbidden_targets import Refusal
 from crawler.url.robots.directives import directives, forbids_links
-from crawler.url.robots.parse import product_token, robots_url
+from crawler.url.robots.parse import product_token
 from crawler.url.scope.store_choice import StoreChoice
 from crawler.web.fetch import Failure, Response, is_html
 from crawler.web.fetch.robots_fetch import locate
@@ -220,24 +220,14 @@ class Understanding:
             return
         heading, now = verdict.heading, record.fetched_at
         record.robots = self.headings.directives(heading, (), now)
-        record.license = _terms(entry.href, heading.license)
+        record.license = heading.license and locate(heading.license, record.entry.href)
         image = (record.content_type or "").startswith("image/")
         record.consent = stricter(heading.stated, of_directives(record.robots, "X-Robots-Tag", now, image=image))
 
-    def add_terms(self, verdict: Draft | Throttled, stated: Stated, license: str | None) -> None:
-        """Add the statements of the host's robots.txt about uses of the URL."""
-        record = verdict.last if isinstance(verdict, Throttled) else verdict.record
-        if record is not None and (stated or license):
-            record.consent = stricter(stated, record.consent)
-            record.license = record.license or _terms(robots_url(record.entry.href), license)
-
     def refusal(self, record: PageRecord) -> Refusal | None:
         """Return why the page may not be used for the crawl's purpose; None if it may, or if the crawl has no stated
-        purpose. A 304 need not repeat the statements of the page."""
-        purpose = self._purpose
-        if record.status == NOT_MODIFIED and purpose.unstated != "allow":
-            purpose = replace(purpose, unstated="allow")
-        return refusal(record.consent, purpose) if purpose.uses else None
+        purpose."""
+        return refusal(record.consent, self._purpose, is_whole=record.status != NOT_MODIFIED)
 
     def obey(self, draft: Draft) -> None:
         """Drop a page that may not be used for the crawl's purpose. A page is also dropped if its elements, which may
@@ -264,10 +254,8 @@ class Understanding:
         challenge = challenge_by_markup(body, len(links.hrefs)) or login_page(href, record.entry.redirects, body)
         profile = self.describer.page(href, record.profile, links, discovery.canonical)
         robots = self.headings.directives(heading, links.metas, record.fetched_at)
-        consent = record.consent
-        if robots or links.metas:
-            of_robots = of_directives(robots, "meta robots", record.fetched_at)
-            consent = stricter(consent, of_robots, of_metas(links.metas))
+        of_robots = of_directives(robots, "meta robots", record.fetched_at)
+        consent = stricter(record.consent, of_robots, of_metas(links.metas))
         is_whole = links.cut is None and not links.truncated and is_html(record.content_type)
         needs = signs_of(body, len(links.hrefs), moves=bool(heading.refresh or links.refresh)) if is_whole else ()
         written = [*stated, *links.hrefs] if stated else links.hrefs
@@ -277,13 +265,8 @@ class Understanding:
         elif stated:
             links = replace(links, hrefs=[*discovery.resolve(href, stated), *links.hrefs])
         base, refresh = discovery.base(href, links.base), heading.refresh or links.refresh
-        license = _terms(base, links.license) or record.license
+        license = (links.license and locate(links.license, base)) or record.license
         return PageFacts(links, base, written, profile, robots, challenge, refresh, needs, consent, license)
-
-
-def _terms(base: str, written: str | None) -> str | None:
-    """Return the URL of terms of use, resolved against ``base``; None if it is unknown."""
-    return None if written is None else locate(written, base)
 
 
 def payload_digest(body: bytes) -> Generator[None, None, str]:

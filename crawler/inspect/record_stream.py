@@ -238,13 +238,12 @@ def refused(jobs: Iterable[Path], purposes: Purposes) -> set[str]:
     return found
 
 
-def retracted(jobs: Collection[Path], purposes: Purposes) -> Iterator[Record]:
-    """Yield the records of the pages that a job holds, and whose URLs now refuse one of the purposes. Raises JobError,
-    OSError and JournalError."""
-    found = refused(jobs, purposes)
-    for record, _ in chain.from_iterable(map(final_records, jobs)):
-        if record["url"] in found and _is_page(record) and record["outcome"] == Outcome.FETCHED:
-            yield record
+def retracted(jobs: Collection[Path], purposes: Purposes) -> list[str]:
+    """Return the URLs that now refuse one of the purposes, and of which a job holds pages. Raises JobError, OSError and
+    JournalError."""
+    found, records = refused(jobs, purposes), chain.from_iterable(map(final_records, jobs))
+    held = (record["url"] for record, _ in records if _is_page(record) and record["outcome"] == Outcome.FETCHED)
+    return sorted(found.intersection(held))
 
 
 def _is_page(record: Record) -> bool:

@@ -110,10 +110,11 @@ def of_directives(names: Iterable[str], source: str, now: float, *, image: bool 
     return stricter(*found)
 
 
-def refusal(stated: Stated, purposes: PurposeSettings) -> Refusal | None:
+def refusal(stated: Stated, purposes: PurposeSettings, *, is_whole: bool = True) -> Refusal | None:
     """Return why a page with these statements must not be used for the purposes in the settings; None if it may be
-    used."""
-    unstated = [name for name in purposes.uses if name not in stated] if purposes.unstated == "refuse" else []
+    used. ``is_whole``: these are all statements of the page; a 304 need not repeat them."""
+    is_strict = is_whole and purposes.unstated == "refuse"
+    unstated = [name for name in purposes.uses if is_strict and name not in stated]
     refused = [name for name in purposes.uses if name in stated and stated[name][0] != "yes"]
     if not (refused or unstated):
         return None

@@ -18,14 +18,13 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from crawler.base.kv import Family, Reader
-from crawler.url.consent.statements import PathStatements, Stated, stricter
+from crawler.url.consent.statements import PathStatements
 from crawler.url.consent.terms import RSL_FILE, TDM_FILE, Terms, terms_statements
 from crawler.url.robots.parse import (
     DISALLOW_ALL,
     RobotsRecordError,
     RobotsRules,
     robots_for_status,
-    target_of,
     unreachable,
 )
 from crawler.web.fetch.outcome import Failure, FailureKind, Response
@@ -111,12 +110,6 @@ class Robots(Struct, frozen=True):
         """The approximate size of the parsed rules in bytes."""
         parts = (self.rules, self.also, *self.statements, *self.terms.values())
         return sum(each.size for each in parts if each is not None) + _ENTRY
-
-    def stated(self, href: str) -> tuple[Stated, str | None] | None:
-        """Return the statements about uses of a URL, and the URL of its terms; None if the host states nothing."""
-        if not self.statements and self.rules.license is None:
-            return None
-        return stricter(*(each.of(target_of(href)) for each in self.statements)), self.rules.license
 
     @property
     def crawl_delay(self) -> float | None:

@@ -13,8 +13,9 @@ from crawler.engine.understanding import Understanding
 from crawler.frontier.entry import Entry
 from crawler.job.verdict import Draft
 from crawler.url.consent.statements import LINES_MOST, Stated, refusal, stated_in, stricter
-from crawler.url.robots.parse import parse_robots, target_of
+from crawler.url.robots.parse import parse_robots, robots_url, target_of
 from crawler.web.fetch import Response
+from crawler.web.fetch.robots_fetch import locate
 from crawler.web.links.extract import extract_links
 
 NOW = 1_800_000_000.0
@@ -50,8 +51,9 @@ def said(
     draft = understanding.verdict(Entry(href, 0), answer, NOW, False, False)
     assert isinstance(draft, Draft)
     stated = {} if rules.statements is None else rules.statements.of(target_of(href))
-    understanding.add_terms(draft, stated, rules.license)
     record = draft.record
+    record.consent = stricter(stated, record.consent)
+    record.license = record.license or (rules.license and locate(rules.license, robots_url(href)))
     if body is not None and kind == "text/html":
         web: Any = NoWeb()
         facts = understanding.page(web, draft, extract_links(body, "utf-8", understanding.links))

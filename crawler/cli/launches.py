@@ -83,7 +83,7 @@ class Launcher:
     async def launch(self, job: Path, words: Sequence[str], place: Path) -> str:
         """Start ``crawler crawl WORDS`` for a job, whose directory exists, with ``place`` as working directory. Returns
         the outcome in one line. If the directory held nothing but files of a launch, and the crawl ends before it has
-        created the job, the directory is removed. Raises LaunchError, also if the crawl is already running."""
+        created the job, the directory is removed. Raises LaunchError, including when the crawl is already running."""
         async with self._one:
             # ``poll`` also reaps processes that have ended.
             self._started = [each for each in self._started if each.poll() is None]

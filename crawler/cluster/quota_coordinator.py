@@ -20,7 +20,7 @@ from crawler.cluster.reach import Backoff, together
 from crawler.job.partition.notes import encode_note
 from crawler.job.partition.quota import CrawlQuota, Grant, PartitionQuota, Recall, Wish
 
-BANK = 0  # the partition whose owner coordinates
+BANK = 0  # the partition whose owner coordinates the quota
 LOOK = 0.1  # seconds between two checks of the partitions' needs
 AGAIN = 2.0  # seconds after which an unanswered note is repeated
 _LASTS = 3.0  # seconds for which requested pages last at a partition's pace; it requests more when half are spent ...

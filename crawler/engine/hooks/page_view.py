@@ -42,7 +42,6 @@ class PageFacts(NamedTuple):
     via: str | None
     links: tuple[str, ...]
     record: bytes
-    rendered: str | None = None
 
 
 def facts_of(page: HandedPage) -> PageFacts:
@@ -67,7 +66,6 @@ def facts_of(page: HandedPage) -> PageFacts:
         record.entry.via,
         tuple(page.links),
         encode_page(replace(record, id=page.id)),
-        None if record.rendered is None else record.rendered.state,
     )
 
 
@@ -147,11 +145,6 @@ class Page:
     def body(self) -> bytes:
         """The body, decoded from its content encoding. It is empty for a redirect."""
         return self._facts.body
-
-    @property
-    def rendered(self) -> str | None:
-        """How a browser rendered the page: ``yes`` or ``partly``. None if it was not rendered."""
-        return self._facts.rendered
 
     @cached_property
     def html(self) -> str:
@@ -242,7 +235,7 @@ class Page:
     def follow(self, url: str | Link) -> Follows:
         """Follow a link that the crawl did not find on the page, or one of ``links``. It is admitted in the step that
         finishes the page, by the rules for all links: scope, patterns, depth. A relative link is resolved against the
-        page. Awaiting the result is optional. Returns whether these rules allow the link: never for a URL that is not
+        page. Awaiting the result is optional. Returns True if these rules allow the link; False for any URL that is not
         http or https. Raises TypeError if ``url`` is neither a str nor a Link, and RuntimeError after ``done``."""
         url = url.url if isinstance(url, Link) else url
         if not isinstance(url, str):

@@ -13,8 +13,8 @@ from msgspec import Struct
 from msgspec.structs import astuple, replace
 
 from crawler.base.settings.parts import WHOLE, DescribedLinks, LinkSettings, OutputSettings, Settings
-from crawler.engine.discover import Discovery, wants_edges
 from crawler.engine.judge import answer_of, judge, request_outcome
+from crawler.engine.links_and_redirects import Discovery, wants_edges
 from crawler.frontier.entry import Entry
 from crawler.frontier.lease import Retry
 from crawler.frontier.traps.challenges import (

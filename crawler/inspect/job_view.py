@@ -106,6 +106,6 @@ class JobView:
                 yield record
 
     def hosts(self) -> Iterator[dict[str, Any]]:
-        """Return a row for each host, in order of name, with the columns of ``crawler hosts --json``; the rows of a crawl
-        in partitions are grouped by ``partition``, the partition's number. Raises OSError, JobError."""
+        """Return a row for each host, in order of name, with the columns of ``crawler hosts --json``; the rows of a
+        crawl in partitions are grouped by ``partition``, the partition's number. Raises OSError, JobError."""
         return all_hosts_of(self.directory)

@@ -51,7 +51,7 @@ MODULES: dict[str, str] = {
         archive.payloads archive.warc_reader archive.surt archive.cdxj
         parsing.wire parsing.parser_child parsing.pages
         browser.rendered browser.asked browser.http_cache browser.engines browser.pipe
-        browser.tab browser.process
+        browser.process browser.tab
         browser.lightpanda browser.browser
         identity.keys identity.signatures identity.directory identity.signer
         fetch.late_authorities
@@ -125,7 +125,7 @@ MODULES: dict[str, str] = {
         link_judge
         user_code failing_seeds outage_detector context injector gauges checkpoint_loop
         rendering.borrowing robots_redirect robots_visit rendering.sub_requests
-        keepers kept_pages extracting_again on_disk focusing page_delivery rendering.worth_rendering
+        keepers kept_pages extracting_again on_disk focusing page_delivery
         rendering.page_rendering visit run
         rate run_schedule worker
         hooks.named_code hooks.page_view hooks.answers hooks.calls hooks.thread_calls hooks.loop_calls

@@ -400,13 +400,16 @@ class Visitor:
         """Add the facts of a page, raw or rendered by a browser, and act on them."""
         facts = await self._told(lease, draft, body, markdown=markdown)
         browser = self._rendering
-        if browser and not (markdown or isinstance(facts, Unreadable)) and await browser.render(lease, draft, facts):
-            raw, body, before = body, draft.body or b"", facts
-            facts = await self._told(lease, draft, body, added=browser.with_ways)
-            if not isinstance(facts, Unreadable):
-                browser.pays.learned(lease, draft, (before, raw), (facts, body))
-                facts.profile = facts.profile._replace(charset=before.profile.charset)
-                facts.consent = stricter(before.consent, facts.consent)
+        if browser and not (markdown or isinstance(facts, Unreadable)):
+            made = await browser.render(lease, draft, facts)
+            if made is not None:
+                raw, body, before = body, made.html, facts
+                added = partial(browser.with_ways, made, draft.record.entry.href)
+                facts = await self._told(lease, draft, body, added=added)
+                if not isinstance(facts, Unreadable):
+                    browser.learned(lease, draft, (before, raw), (facts, body))
+                    facts.profile = facts.profile._replace(charset=before.profile.charset)
+                    facts.consent = stricter(before.consent, facts.consent)
         with self._context.slots.wait() if len(body) > LONG else contextlib.nullcontext():
             await self._understood(lease, draft, body, facts)
 
@@ -417,7 +420,7 @@ class Visitor:
         body: bytes,
         *,
         markdown: bool = False,
-        added: Callable[[Draft, PageLinks], PageLinks] | None = None,
+        added: Callable[[PageLinks], PageLinks] | None = None,
     ) -> PageFacts | Unreadable:
         """Return the facts of a page, or of its rendered document. ``added`` adds further links to those of the
         body."""
@@ -429,7 +432,7 @@ class Visitor:
         if isinstance(links, Unreadable):
             return links
         if added is not None:
-            links = added(draft, links)
+            links = added(links)
         return self._context.reading.read(self._understanding.page, self._discovery, draft, links)
 
     async def _aside(self, work: Generator[None, None, T]) -> T:

@@ -9,7 +9,6 @@ from typing import Any
 from crawler.engine.hooks.answers import copy_of
 from crawler.engine.hooks.page_view import Page, facts_of
 from crawler.engine.page_handler import HandedPage, Handled, Withdrawn
-from crawler.job.records import PageRecord
 from crawler.url.scope.store_choice import StoreChoice
 
 
@@ -46,18 +45,10 @@ class Deliveries:
     many pages wait here as the run has in flight."""
 
     def __init__(self, choice: StoreChoice) -> None:
-        self._choice = choice
+        self.choice = choice
         self._all: dict[int, Delivery] = {}  # keyed by the id() of the page
         self._waiting: asyncio.Queue[Delivery | None] = asyncio.Queue()  # None: no more pages will come
         self._closed = False
-
-    def wants_body(self, content_type: str | None) -> bool:
-        """See ``PageHandler``."""
-        return self._choice.has_type(content_type)
-
-    def wants(self, record: PageRecord) -> bool:
-        """See ``PageHandler``."""
-        return self._choice.wants(record.entry.href, record.status or 0, record.content_type)
 
     async def handle(self, page: HandedPage) -> Handled:
         """See ``PageHandler``."""

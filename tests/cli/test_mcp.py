@@ -26,7 +26,7 @@ from crawler.cli.mcp import MOST_SAID
 from crawler.job.directory import holds_job
 from crawler.job.job_lock import lock_holder
 from crawler.job.live_status import read_live
-from tests.program import PATIENCE, ROOT, wait_until
+from tests.program import PATIENCE, ROOT, crawler, wait_until
 from tests.site import Site, linked, tree
 
 SLOTS = 2
@@ -303,6 +303,20 @@ async def test_a_directory_that_cannot_be_read_hinders_no_other(crawls: Path, co
             assert "lock" in await asking.refused("status", name="bad")
             shutil.rmtree(crawls)
             assert "No such file" in await asking.refused("crawl", **asked)
+
+
+async def test_crawls_of_the_command_line_are_read(crawls: Path, config: Path) -> None:
+    with Site(SITE) as site:
+        for name, *words in ("plain",), ("parts", "--partitions", "2", "--output", "text,links"):
+            given = ("--allow-private", "--delay", "0", "--job", crawls / name, *words)
+            assert crawler(site.url("/"), *given).code == 0
+        async with agent(crawls, "--config", config) as asking:
+            assert "text" in await asking.refused("search", name="plain", query="geese")
+            assert (await asking.facts("search", name="parts", query="geese"))["pages"] == 1
+            for name, text in ("plain", ""), ("parts", "x"):
+                (link,) = (await asking.facts("broken_links", name=name))["links"]
+                assert link["url"] == site.url("/moved-away")
+                assert link["pages"] == [{"page": site.url("/"), "text": text}]
 
 
 async def test_answers_have_the_names_of_arguments_and_refuse_what_is_not_a_url(crawls: Path, config: Path) -> None:

@@ -25,7 +25,7 @@ from crawler.base.settings.parts import (
 )
 from crawler.engine.lifecycle import Stop
 from crawler.engine.rendering import renderer
-from crawler.web.browser.rendered import Answer, Ask, Kind, NotRendered, Refusal, Refused, Rendered, SubRequest
+from crawler.web.browser.rendered import Answer, Ask, Kind, NotRendered, Refusal, Rendered, SubRequest
 from crawler.web.fetch import Response
 from tests.engine.test_archiving import on_the_wire
 from tests.jobs import rows
@@ -90,8 +90,8 @@ def record(lab: Laboratory, url: str) -> dict[str, Any]:
 
 
 AT = "http://a.test/"
-REFUSED = [Refused(Refusal.ROBOTS, "http://a.test/data"), Refused(Refusal.TYPE, "http://a.test/p.png")]
-HELD = [Refused(Refusal.HELD, "http://a.test/data")]
+REFUSED = [(Refusal.ROBOTS, Kind.DATA), (Refusal.TYPE, Kind.DATA)]
+HELD = [(Refusal.HELD, Kind.DATA)]
 STRIPPED = b'<title>Made</title><meta name=robots content="%s"><a href=http://a.test/made>x</a>'
 
 
@@ -290,8 +290,8 @@ async def test_an_audit_goes_before_the_pages_that_wait_and_one_that_leaves_lets
     monkeypatch.setattr(renderer, "browsers_of", lambda settings, directory: [Held()])
     line = renderer.Renderer(replace(SETTINGS, browser=BrowserSettings(tabs=1)))
 
-    async def ask(request: SubRequest) -> Answer | Refused:
-        return Refused(Refusal.TYPE, request.url)
+    async def ask(request: SubRequest) -> Answer | Refusal:
+        return Refusal.TYPE
 
     async with asyncio.timeout(5), asyncio.TaskGroup() as tasks:
         order = ("shown", True), ("leaves", False), ("second", True), ("third", True), ("audit", False)

@@ -37,13 +37,8 @@ class Renderer:
         self._browsers: list[Browser] = []  # in order of preference
 
     def live_in(self, directory: Path) -> None:
-        """Keep the browser's files in that directory, and remove those that a killed process left there."""
+        """Keep the browser's files in that directory."""
         self._directory = directory / DIRECTORY
-        if self._directory.is_dir():
-            from crawler.web.browser.process import remove_leftovers  # noqa: PLC0415, as below
-
-            remove_leftovers(self._directory)
-            self._leave()
 
     async def render(self, url: str, raw: Answer, ask: Ask, *, in_turn: bool = True) -> Rendered | NotRendered:
         """Render a page when a tab is free. A page that is not ``in_turn`` skips the line, except for the page at its
@@ -73,14 +68,13 @@ class Renderer:
         return best
 
     async def close(self) -> None:
-        """Close the browsers, if there are any."""
+        """Close the browsers, if there are any, and remove what a killed process has left."""
         for browser in self._browsers:
             await browser.close()
-            self._leave()
+        if self._directory.is_dir():
+            from crawler.web.browser.process import remove_leftovers  # noqa: PLC0415, as below
 
-    def _leave(self) -> None:
-        with contextlib.suppress(OSError):  # another worker has files there
-            self._directory.rmdir()
+            remove_leftovers(self._directory)
 
 
 def browsers_of(settings: Settings, directory: Path) -> list[Browser]:

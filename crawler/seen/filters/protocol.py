@@ -70,7 +70,7 @@ class Claim(Struct, frozen=True):
 
     number: int  # of the slice; 1 is the oldest
     count: int  # keys in the slice
-    fpp: float  # chance that the slice reports an absent key
+    fpp_estimated: float  # chance that the slice reports an absent key
 
 
 class Lookup(Struct, frozen=True):

@@ -107,7 +107,8 @@ def missed(stats: Mapping[str, Any]) -> list[str]:
 
 
 def rendered_text(stats: Mapping[str, Any]) -> list[str]:
-    """Return the lines about rendering, if any pages were to be rendered."""
+    """Return the lines about rendering, if any pages were to be rendered. The recall is the share of the pages needing
+    a browser that were rendered, as estimated from audits."""
     pages, requests = stats.get("pages_rendered") or {}, dict(stats.get("render_requests") or {})
     if not any(pages.values()):
         return []
@@ -118,16 +119,12 @@ def rendered_text(stats: Mapping[str, Any]) -> list[str]:
     of_them = "".join(f", {count(pages[key])} {words}" for key, words in _RENDERED.items() if pages.get(key))
     cpu = duration(stats["render_cpu_seconds"])
     lines = [f"rendered  {counted(pages['yes'], 'page')}{of_them}; {asked}; {cpu} of CPU in their processes"]
-    return lines + recall_text(stats.get("render_recall"))
-
-
-def recall_text(told: Mapping[str, Any] | None) -> list[str]:
-    """Return the line on recall: how many of the pages that need a browser were rendered, as estimated from audits."""
-    if told is None or told["value"] is None:
-        return []
-    low, high = 100 * told["low"], 100 * told["high"]
-    share, audits = told["rendered"] / told["pages"], counted(told["audits"], "random page")
-    return [f"recall    {told['value']:.1%} ({low:.1f} to {high:.1f}); {share:.1%} rendered, with {audits}"]
+    recall = stats.get("render_recall")
+    if recall is not None and recall["value"] is not None:
+        low, high = 100 * recall["low"], 100 * recall["high"]
+        share, audits = recall["rendered"] / recall["pages"], counted(recall["audits"], "random page")
+        lines.append(f"recall    {recall['value']:.1%} ({low:.1f} to {high:.1f}); {share:.1%} rendered, with {audits}")
+    return lines
 
 
 _RENDERED = {"partly": "partly", "no": "could not be rendered"}

@@ -11,10 +11,9 @@ import asyncio
 import contextlib
 import json
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from http.cookies import SimpleCookie
 from pathlib import Path
-from typing import Any, Self
 from urllib.parse import urljoin
 
 from aiohttp import ClientConnectorError, ClientError, ClientSession, ClientWSTimeout, UnixConnector
@@ -22,9 +21,9 @@ from msgspec.structs import replace
 
 from crawler.base.settings.parts import BrowserSettings
 from crawler.web.browser.engines import NO_NETWORK
-from crawler.web.browser.pipe import ENDED, Lost, Params, Pipe
+from crawler.web.browser.pipe import Params, Pipe
 from crawler.web.browser.process import ATTACH, LAUNCH, BrowserProcess
-from crawler.web.browser.rendered import Answer, Ask, Failed, Kind, Refusal, Refused, SubRequest
+from crawler.web.browser.rendered import Answer, Ask, Asked, Kind, Refusal, SubRequest
 from crawler.web.browser.tab import FRAME, GUARD, SCROLL, Tab, origin_of, script
 
 _SOCKET = "devtools"
@@ -47,30 +46,25 @@ _AHEAD = 100  # milliseconds of the page's clock between checks for new requests
 
 
 class Connection(Pipe):
-    """A WebSocket connection that controls one page."""
+    """A WebSocket connection that controls one page. It is ``ready`` as soon as the process listens, or has ended."""
 
-    _carrying: asyncio.Task[None]
+    def __init__(self, process: BrowserProcess) -> None:
+        super().__init__()
+        self.ready = asyncio.Event()
+        self._carrying = asyncio.create_task(self._carry(process))
 
-    @classmethod
-    async def open(cls, path: str, is_over: Callable[[], bool]) -> Self:
-        """Connect as soon as the process listens."""
-        self, ready = cls(), asyncio.Event()
-        self._carrying = asyncio.create_task(self._carry(path, is_over, ready))
-        await ready.wait()
-        if self.gone.done():
-            raise Lost(ENDED)
-        return self
-
-    async def _carry(self, path: str, is_over: Callable[[], bool], ready: asyncio.Event) -> None:
+    async def _carry(self, process: BrowserProcess) -> None:
+        # The path of a Unix socket has a limited length, so use a short one through the process's directory.
+        connector = UnixConnector(f"/proc/{process.pid}/cwd/{_SOCKET}")
         try:
-            async with ClientSession(connector=UnixConnector(path)) as session:
-                while not (ready.is_set() or is_over()):
+            async with ClientSession(connector=connector) as session:
+                while not (self.ready.is_set() or process.worn):
                     with contextlib.suppress(ClientConnectorError):
                         async with (
                             session.ws_connect("http://localhost/", max_msg_size=0, timeout=_AT_ONCE) as self._socket,
                             asyncio.TaskGroup() as self._writing,
                         ):
-                            ready.set()
+                            self.ready.set()
                             async for message in self._socket:
                                 self._receive(message.data)
                     await asyncio.sleep(_LOOK)
@@ -78,7 +72,7 @@ class Connection(Pipe):
             pass  # the browser has ended
         finally:
             self.connection_lost(None)
-            ready.set()
+            self.ready.set()
 
     def close(self) -> None:
         self._carrying.cancel()
@@ -86,6 +80,26 @@ class Connection(Pipe):
 
     def _write(self, message: str) -> None:
         self._writing.create_task(self._socket.send_str(message))
+
+
+class LightpandaProcess(BrowserProcess):
+    """One process for several pages, each of which is a separate browser inside it."""
+
+    # Entering a new namespace may clear the parent-death signal, so it is set again.
+    launch = LAUNCH.replace("os.execv", f"{NO_NETWORK}{_DIES}os.execv")
+
+    @classmethod
+    def switches(cls, user_agent: str, profile: Path, settings: BrowserSettings) -> list[str]:
+        return [*_SWITCHES.split(), "--user-agent", user_agent]
+
+    async def connected(self) -> Pipe:
+        pipe = Connection(self)
+        await pipe.ready.wait()
+        pipe.send("Target.setAutoAttach", ATTACH)
+        return pipe
+
+    async def _ids(self) -> set[int]:
+        return {self.pid}
 
 
 class LightpandaTab(Tab):
@@ -108,7 +122,7 @@ class LightpandaTab(Tab):
             self._frames.add(params["frameId"])
         super()._event(session, method, params)
 
-    async def _followed(self, request: SubRequest) -> Answer | Refused | Failed:
+    async def _followed(self, request: SubRequest) -> Asked:
         """Follow the redirects of a request, which the engine would follow without pausing, and fail. Returns the last
         answer. Cookies are stored here, because the engine ignores those in our answers."""
         while True:
@@ -124,7 +138,7 @@ class LightpandaTab(Tab):
                 script = "<script>location.replace({})</script>".format(json.dumps(url).replace("<", "\\u003c"))
                 return Answer(200, (("Content-Type", "text/html"),), script.encode())
             if self.result.requests >= self._budget.requests:
-                return Refused(Refusal.BUDGET, url)
+                return Refusal.BUDGET
             self.result.requests += 1
             cookies = request.cookies if origin_of(url) == origin_of(request.url) else ""
             request = replace(request, url=url, cookies=cookies)
@@ -156,18 +170,13 @@ class LightpandaTab(Tab):
             while self._asks:
                 await self._woken()
             asked = self.result.requests
-            ran = asyncio.ensure_future(self._evaluated(f"runTimers({self._clock}, {_AHEAD})"))
-            ran.add_done_callback(self._timers_ran)
+            ran = self._begun(f"runTimers({self._clock}, {_AHEAD})")
             try:
                 while not ran.done():
                     await self._woken()
             finally:
                 ran.cancel()
-            more = ran.result() is True or self.result.requests > asked
-
-    def _timers_ran(self, done: asyncio.Future[Any]) -> None:
-        self._wake.set()
-        done.cancelled() or done.exception()  # ignore the error: the page may be gone
+            more = ran.result()["result"].get("value") is True or self.result.requests > asked
 
     async def _draw(self) -> None:
         self._send("Runtime.evaluate", {"expression": f"{SCROLL};{_SCROLLED}"})  # without layout there is no scrolling
@@ -180,33 +189,8 @@ class LightpandaTab(Tab):
     def _cpu_of(self, process: BrowserProcess) -> float:
         return time.clock_gettime(~process.pid << 3 | 2)
 
-    async def _evaluated(self, script: str) -> Any:
-        done = await self._call("Runtime.evaluate", {"expression": script, "awaitPromise": True, "returnByValue": True})
-        return done["result"].get("value")
-
     def _navigates(self, headers: Mapping[str, str]) -> bool:
         return True
 
     def _stay(self, session: str, number: str) -> None:
         """Stop reading the page. The navigation stays unanswered, because an error page would replace the page."""
-
-
-class LightpandaProcess(BrowserProcess):
-    """One process for several pages, each of which is a separate browser inside it."""
-
-    # Entering a new namespace may clear the parent-death signal, so it is set again.
-    launch = LAUNCH.replace("os.execv", f"{NO_NETWORK}{_DIES}os.execv")
-    tab = LightpandaTab
-
-    @classmethod
-    def switches(cls, user_agent: str, profile: Path, settings: BrowserSettings) -> list[str]:
-        return [*_SWITCHES.split(), "--user-agent", user_agent]
-
-    async def connected(self) -> Pipe:
-        # The path of a Unix socket has a limited length, so use a short one through the process's directory.
-        pipe = await Connection.open(f"/proc/{self.pid}/cwd/{_SOCKET}", lambda: self.worn)
-        pipe.send("Target.setAutoAttach", ATTACH)
-        return pipe
-
-    async def _ids(self) -> set[int]:
-        return {self.pid}

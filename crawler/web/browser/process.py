@@ -22,7 +22,6 @@ from typing import Self
 from crawler.base.settings.parts import BrowserSettings
 from crawler.web.browser.engines import Engine
 from crawler.web.browser.pipe import Lost, Pipe
-from crawler.web.browser.tab import Tab
 
 PREFIX = "browser-"
 MEMORY_MOST = 2 * 2**30  # bytes of memory of all the browser's processes; beyond this the browser is restarted
@@ -74,7 +73,6 @@ class BrowserProcess:
     ``worn`` process gets no more pages."""
 
     launch = LAUNCH  # the program that launches it
-    tab: type[Tab] = Tab
 
     def __init__(
         self, engine: Engine, process: asyncio.subprocess.Process, pipe: Pipe, files: contextlib.ExitStack
@@ -185,10 +183,12 @@ def _new_profile(directory: Path, files: contextlib.ExitStack) -> Path:
 
 
 def remove_leftovers(directory: Path) -> None:
-    """Remove the profiles that killed crawlers left behind."""
+    """Remove the profiles that killed crawlers left behind, and the directory if it is empty."""
     for profile in directory.glob(f"{PREFIX}*"):
         with contextlib.suppress(OSError), contextlib.ExitStack() as files:  # a running crawler holds its lock
             lock = os.open(profile, os.O_RDONLY)
             files.callback(os.close, lock)
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             shutil.rmtree(profile, ignore_errors=True)
+    with contextlib.suppress(OSError):  # another worker has files there
+        directory.rmdir()

@@ -15,15 +15,12 @@ class Kind(StrEnum):
     SCRIPT = "script"
     STYLESHEET = "stylesheet"
     DATA = "data"  # XHR and fetch
-    IMAGE = "image"
-    FONT = "font"
-    MEDIA = "media"
     PREFLIGHT = "preflight"  # asks the server whether another request may be made (CORS)
-    OTHER = "other"  # beacons, prefetches, manifests, reports, event streams
+    OTHER = "other"  # images, fonts, media, beacons, prefetches, manifests, reports, event streams
 
 
 class Refusal(StrEnum):
-    """The reason why a request of a page was not made."""
+    """The reason why a request of a page was not made. The browser gets a network error."""
 
     TYPE = "type"  # images, fonts, media, beacons: they yield neither links nor text
     TRACKER = "tracker"
@@ -62,20 +59,6 @@ class Answer(Struct, frozen=True):
     body: bytes
 
 
-class Refused(Struct, frozen=True):
-    """The request is not made; the browser gets a network error."""
-
-    why: Refusal
-    url: str
-    kind: Kind = Kind.DATA
-
-
-class Failed(Struct, frozen=True):
-    """The request was made but got no answer."""
-
-    error: str
-
-
 class Budget(Struct, frozen=True):
     """The limits of one page. When a limit is reached, further requests of the page are refused, and its document is
     used as it is.
@@ -87,7 +70,8 @@ class Budget(Struct, frozen=True):
     seconds: float = 20.0
 
 
-Ask = Callable[[SubRequest], Awaitable[Answer | Refused | Failed]]
+Asked = Answer | Refusal | None  # None: the request was made but got no answer
+Ask = Callable[[SubRequest], Awaitable[Asked]]
 
 
 class Rendered(Struct):
@@ -103,7 +87,7 @@ class Rendered(Struct):
     engine: str
     cpu_seconds: float
     requests: int = 0
-    refused: list[Refused] = []
+    refused: list[tuple[Refusal, Kind]] = []
     moved: str | None = None
     routes: list[str] = []
     cut: str | None = None
@@ -112,13 +96,13 @@ class Rendered(Struct):
     @property
     def waits(self) -> bool:
         """True if a script, a frame or data that may be available later is missing."""
-        return self.failed or any(each.why is Refusal.HELD and each.kind in NEEDED for each in self.refused)
+        return self.failed or any(why is Refusal.HELD and kind in NEEDED for why, kind in self.refused)
 
     @property
     def partly(self) -> bool:
         """True if the page was cut, or if a script, a frame or data is missing but may be available at another time, or
         to another crawler."""
-        missed = any(each.why in _MISSED and each.kind in NEEDED for each in self.refused)
+        missed = any(why in _MISSED and kind in NEEDED for why, kind in self.refused)
         return missed or self.waits or self.cut is not None
 
 

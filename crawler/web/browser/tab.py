@@ -12,7 +12,6 @@ import time
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 from urllib.parse import quote, urldefrag
 
 from msgspec import Struct
@@ -20,20 +19,13 @@ from msgspec.structs import replace
 
 from crawler.web.browser.asked import of_script
 from crawler.web.browser.pipe import ENDED, CallFailed, Lost, Params, Pipe
-from crawler.web.browser.rendered import NEEDED, Answer, Ask, Budget, Kind, Refusal, Refused, Rendered, SubRequest
+from crawler.web.browser.process import BrowserProcess
+from crawler.web.browser.rendered import NEEDED, Answer, Ask, Budget, Kind, Refusal, Rendered, SubRequest
 
-if TYPE_CHECKING:
-    from crawler.web.browser.process import BrowserProcess
-
-KINDS = {kind.title(): kind for kind in Kind} | {"XHR": Kind.DATA, "Fetch": Kind.DATA, "TextTrack": Kind.MEDIA}
+KINDS = {kind.title(): kind for kind in Kind} | {"XHR": Kind.DATA, "Fetch": Kind.DATA}
 VIEWPORT = {"width": 1280, "height": 4000, "deviceScaleFactor": 1, "mobile": False}
 BEFORE_SCROLL = 3_000  # milliseconds that the page's own clock runs for its timers before scrolling ...
-ROUNDS = (
-    2_000,
-    500,
-    500,
-    500,
-)  # ... and afterwards; the last ones are for pages that load more when scrolled to the end
+ROUNDS = (2_000, 500, 500, 500)  # ... and after each scroll; the last ones are for pages that load more at their end
 FRAME = 16  # milliseconds of one frame
 ANIMATED = 100  # playback rate of animations, because frames are drawn in real time
 FRAMES_MOST = 40  # maximum number of frames to wait for
@@ -171,8 +163,7 @@ class Tab:
         """Draw frames at the top and at the bottom of the page, because observers and animations wait for frames.
         Frames are drawn in real time, but nothing runs in the page while its clock is stopped, so the clock advances in
         small steps."""
-        drawn = asyncio.ensure_future(self._call("Runtime.evaluate", {"expression": SCROLL, "awaitPromise": True}))
-        drawn.add_done_callback(lambda done: done.cancelled() or done.exception())  # the page may be gone
+        drawn = self._begun(SCROLL)
         try:
             for _ in range(FRAMES_MOST):
                 await self._run_timers(FRAME)
@@ -181,6 +172,17 @@ class Tab:
                 await asyncio.sleep(FRAME / 1000)
         finally:
             drawn.cancel()
+
+    def _begun(self, script: str) -> asyncio.Future[Params]:
+        """Start a script of ours that returns a promise. Its end is an event for ``_woken``."""
+        params = {"expression": script, "awaitPromise": True, "returnByValue": True}
+        running = asyncio.ensure_future(self._call("Runtime.evaluate", params))
+        running.add_done_callback(self._ended)
+        return running
+
+    def _ended(self, done: asyncio.Future[Params]) -> None:
+        self._wake.set()
+        done.cancelled() or done.exception()  # ignore the error: the page may be gone
 
     async def _run_timers(self, milliseconds: float) -> None:
         # The clock of the page stops while it waits for an answer, and otherwise jumps to the next timer.
@@ -251,8 +253,7 @@ class Tab:
         )
         if "exceptionDetails" in done:
             raise CallFailed(str(done["result"].get("description", "a script failed")))
-        result: Params = done["result"]
-        return result
+        return dict(done["result"])
 
     # -- events
 
@@ -318,7 +319,7 @@ class Tab:
         if asked["method"] == "OPTIONS" and "Access-Control-Request-Method" in asked["headers"]:
             kind = Kind.PREFLIGHT
         if self.result.requests >= self._budget.requests or self._page.bytes >= self._budget.bytes:
-            self._refuse(session, number, Refused(Refusal.BUDGET, url, kind))
+            self._refuse(session, number, Refusal.BUDGET, kind)
             return
         self.result.requests += 1
         body = [base64.b64decode(each["bytes"]) for each in asked.get("postDataEntries", ()) if "bytes" in each]
@@ -355,8 +356,8 @@ class Tab:
             if is_document and any(_NOFOLLOW.search(f"{name}:{value}") for name, value in answer.headers):
                 self._page.unfollowed.add(request.url)
             self._fulfil(session, number, answer, is_document=is_document)
-        elif isinstance(answer, Refused):
-            self._refuse(session, number, replace(answer, kind=request.kind))
+        elif answer is not None:
+            self._refuse(session, number, answer, request.kind)
         else:
             self.result.failed |= request.kind in NEEDED
             self._fail(session, number, "Failed")
@@ -389,9 +390,9 @@ class Tab:
             session,
         )
 
-    def _refuse(self, session: str, number: str, refused: Refused) -> None:
+    def _refuse(self, session: str, number: str, why: Refusal, kind: Kind) -> None:
         if len(self.result.refused) < REFUSED_MOST:
-            self.result.refused.append(refused)
+            self.result.refused.append((why, kind))
         else:
             self.lose(_Cut("requests"))
         self._fail(session, number, "BlockedByClient")

@@ -10,6 +10,7 @@ from selenium.webdriver import Chrome
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 
+from crawler.job.metrics.crawl_history import CrawlHistory
 from tests.job.metrics.samples import statistics
 from tests.service.dashboard.browser import (
     TOKEN,
@@ -228,8 +229,10 @@ async def test_errors_by_host_count_every_try_and_hosts_without_a_good_answer_co
 async def test_a_crawl_that_stopped_missed_what_is_pending_and_what_it_made_up_is_not_counted(browser: Chrome) -> None:
     some = {"urls_admitted": 110, "soft404_probes": 10, "urls_pending": 30, "urls_in_flight": 0, "hosts": 1}
     seen = statistics()["seen"] | {"fpp_estimated": 1e-20}
-    crawl = Crawl(**some, state="stopped", seen=seen)
-    async with shown(crawl) as (_, url):
+    crawl, history = Crawl(**some, state="stopped", seen=seen), CrawlHistory()
+    for now in (1.0, 2.0):
+        history.figures.observe(now, crawl.stats())
+    async with shown(crawl, history=history) as (_, url):
         await open_page(browser, f"{url}#/failures")
         await until(browser, lambda: "30URLs not visited yet" in text(browser, "#lost"))
         assert await asyncio.to_thread(text, browser, "#progress-words") == "done: 70 of 100 known URLs"

@@ -246,12 +246,12 @@ export async function refresh(wished = false) {
   }
 }
 
-// Shows the number of hosts in each state; null until all were counted once.
+// Shows the number of hosts in each state; null until all were counted once. Some of the finished ones gave no page.
 export function showStates({ hosts_by_state: counts }) {
   const sums = new Map();
   for (const [state, number] of Object.entries(counts ?? {})) {
-    const words = isAtWork(state) ? "at work" : stateWords({ state, fetched: 1 });
-    if (number) sums.set(words, { words, mark: stateMark({ state, fetched: 1 }), number: number + (sums.get(words)?.number ?? 0) });
+    const words = isAtWork(state) ? "at work" : state === "idle" ? "finished" : stateWords({ state });
+    if (number) sums.set(words, { words, mark: stateMark({ state }), number: number + (sums.get(words)?.number ?? 0) });
   }
   keep(find("host-states"), [...sums.values()], ({ words }) => words, ({ words, mark: kind }) => make("li", { "data-mark": kind }, `${words} `, make("b")), (node, { number }) => write(node.lastChild, format.figure(number)));
   write(find("hosts-at-work"), format.narrow(sums.get("at work")?.number ?? 0));

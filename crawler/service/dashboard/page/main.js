@@ -60,6 +60,7 @@ let drawn = 0;
 function drawCharts(now = true) {
   if (!series[span] || (!now && Date.now() - drawn < REDRAW[span])) return;
   drawn = Date.now();
+  say();
   for (const chart of charts) chart.draw(series[span], log.all());
   for (const spark of sparks) spark.draw(series[span]);
 }
@@ -124,9 +125,10 @@ function showStale(stale, why = "Not connected.") {
 let last = null;
 
 function show(message) {
-  // If the crawl was over before the page was opened, the last minutes have no data.
-  if (!last && ["ended", "stopped"].includes(message.stats.state)) choose("all");
+  const first = !last;
   last = message;
+  // If the crawl was over before the page was opened, the last minutes have no data.
+  if (first && ["ended", "stopped"].includes(message.stats.state)) choose("all");
   showStale(message.standing === "gone");
   append(message.point);
   survey.note(message.records_new);
@@ -220,7 +222,6 @@ function again() {
 
 document.addEventListener("visibilitychange", again);
 
-say();
 takeTokenFromAddress();
 for (const part of [controls, failures, hosts, job, log, map, ticker]) part.begin();
 attention.begin();

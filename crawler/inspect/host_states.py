@@ -90,9 +90,9 @@ class HostStates:
             while start is not None:
                 began = loop.time()
                 start = self._look(start, SLICE, found)
-                await asyncio.sleep(PAUSE * (loop.time() - began))
-            self._take(found)
-            await asyncio.sleep(INTERVAL)
+                if start is None:
+                    self._take(found)
+                await asyncio.sleep(INTERVAL if start is None else PAUSE * (loop.time() - began))
 
     def settle(self) -> None:
         """Count all hosts now that the crawl has ended, unless there are too many."""

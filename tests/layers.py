@@ -35,7 +35,7 @@ MODULES: dict[str, str] = {
         entry fair_semaphore order page sitemap_dates visit_times politeness request_outcome
         retries limits states
         host outage revisits postponement backoff_policy host_closed importance slot_share
-        serving
+        capacity
         host_session domain_shares front_queues working_set lease own_times host_keys send_times
         gate queues host_status pace workbench
         ad_hoc_lease overrides frontier
@@ -47,11 +47,11 @@ MODULES: dict[str, str] = {
         links.sitemap
         links.extract links.markdown links.tokens links.query links.text
         links.script_signs
-        archive.labels archive.warc_record archive.http_block archive.capture_records archive.gzip_member
+        archive.labels archive.record_layout archive.http_block archive.exchange_records archive.gzip_member
         archive.payloads archive.warc_reader archive.surt archive.cdxj
         parsing.wire parsing.parser_child parsing.pages
         browser.rendered browser.asked browser.http_cache browser.engines browser.pipe
-        browser.tab browser.process
+        browser.process browser.tab
         browser.lightpanda browser.browser
         identity.keys identity.signatures identity.directory identity.signer
         fetch.late_authorities
@@ -59,7 +59,7 @@ MODULES: dict[str, str] = {
         fetch.secret
         fetch.proxies fetch.cookies fetch.socks fetch.tls_sessions fetch.request_profiles
         fetch.kept fetch.fence fetch.connector
-        fetch.bodies fetch.robots_answers fetch.failures fetch.robots_fetch fetch.fetcher
+        fetch.body_reader fetch.robots_answers fetch.failures fetch.robots_fetch fetch.fetcher
         extract.edges extract.page_text extract.language extract.main_content extract.structured
         extract.main_text extract.by_trafilatura extract.text_child extract.text_pool
     """,
@@ -111,9 +111,9 @@ MODULES: dict[str, str] = {
         integrity.finding integrity.output_files integrity.inventory
         integrity.rebuild
         integrity.verifier integrity.repairer
-        export.refused export.beside
+        export.beside
         export.tables
-        export.query export.markdown export.report_page
+        export.sql_query export.markdown_export export.report_page
         export.job_report export.csv_file page_texts
         export.wacz export.web_archive
         broken_links
@@ -125,7 +125,7 @@ MODULES: dict[str, str] = {
         link_judge
         user_code failing_seeds outage_detector context injector gauges checkpoint_loop
         rendering.borrowing robots_redirect robots_visit rendering.sub_requests
-        keepers kept_pages extracting_again on_disk focusing page_delivery rendering.worth_rendering
+        keepers kept_pages extracting_again on_disk focusing page_delivery
         rendering.page_rendering visit run
         rate run_schedule worker
         hooks.named_code hooks.page_view hooks.answers hooks.calls hooks.thread_calls hooks.loop_calls
@@ -151,15 +151,15 @@ MODULES: dict[str, str] = {
         progress.live_line
         background
         ending_signals explanation_text host_page status_reporter commands snapshot_request view
-        view_answers reused job_seeds job_survey source file_source run_view api
+        view_answers job_seeds job_survey source file_source run_view api
         report_maker survey_api shown_source watched_jobs
-        notices record_pipe reloading file_limit opening facade progress.ending resumed shown_run
+        notices record_pipe reloading file_limit opening facade progress.last_lines resumed shown_run
         session
         crawl_progress carrier_reports worker_session engine_crawl engine_source
     """,
     "tools": """
         demo.hosts demo.web
-        bench.child bench.synthetic_web bench.synthetic_server bench.crawl_truth bench.synthetic_crawl
+        bench.process_cost bench.synthetic_web bench.synthetic_server bench.crawl_truth bench.synthetic_crawl
         dedup.key_spec dedup.lines dedup.digest_file dedup.store dedup.chain_rebuild
         dedup.exchange dedup.filter_setup dedup.stream dedup.build
         scrapy.job_settings scrapy.spider_status scrapy.upkeep scrapy.request_job scrapy.request_rows
@@ -176,7 +176,7 @@ MODULES: dict[str, str] = {
         completion by_address
     """,
     "library": """
-        deliveries delivered_page keyword_options crawl_options crawl_loop crawl_result blocking
+        deliveries keyword_options crawl_options crawl_loop crawl_result blocking
     """,
 }
 

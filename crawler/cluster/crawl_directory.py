@@ -172,7 +172,7 @@ def new_id() -> str:
 
 def join_crawl(disk: Disk, directory: Path, crawl: CrawlFile, settings: Settings) -> CrawlFile:
     """Make the directory part of this crawl, unless it already is, and return the crawl file it then holds. Raises
-    JobError (also if another process has just started a crawl there with other settings) and OSError."""
+    JobError (including when another process has just started a crawl there with other settings) and OSError."""
     check_crawl(directory, settings)
     found = begin_crawl_file(disk, directory, crawl)
     check_crawl(directory, settings)

@@ -21,7 +21,7 @@ from crawler.cluster.reach import Backoff, together
 from crawler.job.partition.notes import encode_note
 from crawler.job.partition.quota import CrawlQuota, Grant, PartitionQuota, Recall, Wish
 
-BANK = 0  # the partition whose owner coordinates
+BANK = 0  # the partition whose owner coordinates the quota
 LOOK = 0.4  # seconds between two checks of the partitions' needs while no note arrives
 SOON = 0.1  # ... and from a note to the next check
 AGAIN = 2.0  # seconds after which an unanswered note is repeated

@@ -70,8 +70,8 @@ class ExtractingAgain:
         self._is_over = False
 
     async def run(self, clock: Callable[[], float], report: Callable[[], None]) -> None:
-        """Extract the pages. ``report`` is called after each sync. Raises OSError (also if the disk is full), JobError
-        and the exceptions in DAMAGE."""
+        """Extract the pages. ``report`` is called after each sync. Raises OSError (including when the disk is full),
+        JobError and the exceptions in DAMAGE."""
         loop, pages, next_sync = asyncio.get_running_loop(), self._due(), clock() + EVERY
 
         async def work() -> None:

@@ -37,8 +37,8 @@ from crawler.engine.membership import FencedNetwork, Membership
 from crawler.engine.outage_detector import RunOutage
 from crawler.engine.robots_visit import RobotsVisits
 from crawler.engine.visit import Visitor
+from crawler.frontier.capacity import Bar, Serving
 from crawler.frontier.lease import Lease
-from crawler.frontier.serving import Bar, Serving
 from crawler.inspect.statistics import JobFigures, RunFigures, SlotFigures, assemble
 from crawler.job.inbox import Inbox
 from crawler.job.job import Job

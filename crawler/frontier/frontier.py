@@ -24,6 +24,7 @@ from itertools import repeat
 from crawler.base.kv import Batch, Reader
 from crawler.base.settings.parts import PolitenessSettings
 from crawler.frontier.ad_hoc_lease import AdHocLeases
+from crawler.frontier.capacity import AT_ONCE, Bar, Serving
 from crawler.frontier.entry import Entry, QueueOf, class_of_slot, queue_of, retry_slot
 from crawler.frontier.host import NO_PAGE_CAUSES, Host, count_fetched, count_finished
 from crawler.frontier.host_closed import HostClosed, RefusedHosts
@@ -47,7 +48,6 @@ from crawler.frontier.overrides import Overrides
 from crawler.frontier.politeness import HoldReason
 from crawler.frontier.queues import Places
 from crawler.frontier.request_outcome import HostResult, RequestOutcome
-from crawler.frontier.serving import AT_ONCE, Bar, Serving
 from crawler.frontier.states import CLOSED, INSIDE, OUTSIDE
 from crawler.frontier.workbench import Workbench
 from crawler.url.refusal.forbidden_targets import Refusal

@@ -223,7 +223,7 @@ class Host(Struct, eq=False):
     domain: DomainTally | None = None  # set if domains have budgets
     kept: dict[str, Host] | None = None  # the part of the working set that contains it
     lent_at: float = 0.0  # when the last request without a queued URL ended (seconds since 1970)
-    no_page: str | None = None  # the reason for which its stored record counts as a host without a page
+    no_page: str | None = None  # why the host, as last stored, counts among those without a page
 
     @property
     def asked(self) -> int:

@@ -94,6 +94,9 @@ class UrlLease(Struct, frozen=True, eq=False):
     tries: int
     inner: Lease
 
+    def __repr__(self) -> str:
+        return f"<Lease {self.url}>"
+
 
 class DurableFrontier:
     """A frontier in a directory, opened for writing by this process. Close it, or use it as a context manager.

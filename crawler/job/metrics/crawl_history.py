@@ -13,7 +13,7 @@ from crawler.job.metrics.attention import attention
 from crawler.job.metrics.events import Event, Events, Kind
 from crawler.job.metrics.history import History, HistoryError
 from crawler.job.metrics.outlook import seen_words
-from crawler.job.metrics.sentences import came, kept_fresh, standing, suspicion, trust, working
+from crawler.job.metrics.sentences import came, standing, suspicion, trust, working
 
 _OVER = ("ended", "stopped")
 _STOPPED = ("stopped", "stopped_by")
@@ -65,11 +65,10 @@ class CrawlHistory:
         """Return sentences about ``stats``.
 
         ``trust``, ``working`` (a mapping) and ``forecast`` (the seen-set at the end) describe the crawl, ``standing``
-        is its state as users understand it, and ``fresh`` describes a crawl that only revisits pages; it is empty for
-        any other crawl. ``needs`` lists everything that needs attention (see `attention`), each as a mapping."""
+        is its state as users understand it. ``needs`` lists everything that needs attention (see `attention`), each as
+        a mapping."""
         return {
             "standing": standing(stats),
-            "fresh": kept_fresh(stats),
             "trust": trust(stats),
             "working": working(stats),
             "forecast": seen_words(stats),

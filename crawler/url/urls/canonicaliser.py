@@ -36,7 +36,7 @@ class Canonical(NamedTuple):
     href: str  # what is fetched: the WHATWG href without its fragment and without credentials
     key: str  # what the seen-set hashes
 
-    # Computed from the href on demand: they are never needed for links that are already known.
+    # These properties are computed from the href on demand, because links that are already known never need them.
 
     @property
     def scheme(self) -> str:

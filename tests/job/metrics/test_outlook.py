@@ -72,6 +72,7 @@ def test_the_time_left_is_that_of_all_together_or_of_the_slowest_host() -> None:
     grows = time_left(Pace(3.0, 1.2), 900, host)
     assert grows is not None
     assert (grows.seconds, grows.at_least) == (300.0, True)
+    assert "1.2" in grows.why
     first = time_left(Pace(None, None), 900, host)
     assert first is not None
     assert (first.seconds, first.at_least, first.host) == (30.0, True, "slow.test:80")

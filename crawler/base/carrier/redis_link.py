@@ -33,7 +33,7 @@ SAFE_POLICY = "noeviction"
 # Errors, in different versions, for a command that the user may not use in a script.
 _NOT_IN_SCRIPTS = ("user executing the script can't", "ACL failure in script")
 
-_MOST_CONNECTIONS = 2_048  # more than are ever in use: one for each partition, plus one for each prompt call
+_MOST_CONNECTIONS = 2_048  # more than are ever in use: one for each turn of the loop whose calls are not answered
 _ENCRYPTED: dict[str, Any] = {"ssl_cert_reqs": "required", "ssl_check_hostname": True}
 
 Word = str | bytes | int
@@ -43,7 +43,7 @@ Answers = list[Any]  # one answer for each command: bytes, numbers, None, lists,
 
 class RedisLink:
     """The connections to one server. Each new connection first checks that the server is suitable. Calls made in one
-    turn of the event loop are sent together. A call that waits at the server has a connection of its own."""
+    turn of the event loop are sent together."""
 
     def __init__(self, server: Server, login: Login, *, encrypted: bool) -> None:
         self.server = server
@@ -84,7 +84,7 @@ class RedisLink:
         await asyncio.sleep(0)
         calls, self._calls = self._calls, []
         try:
-            found = iter(await self.ask([words for commands, _ in calls for words in commands], patience))
+            found = iter(await self._ask([words for commands, _ in calls for words in commands], patience))
         except Exception as error:  # noqa: BLE001 - the callers raise it
             for _, answers in calls:
                 if not answers.done():
@@ -96,8 +96,7 @@ class RedisLink:
             if not answers.done():  # the caller may have given up
                 answers.set_result(ours)
 
-    async def ask(self, commands: Sequence[Words], patience: float) -> Answers:
-        """Send commands over a connection that no other call uses, and return the answers; otherwise like ``send``."""
+    async def _ask(self, commands: Sequence[Words], patience: float) -> Answers:
         try:
             async with asyncio.timeout(patience):
                 connection = await self._pool.get_connection()  # type: ignore[no-untyped-call]

@@ -20,7 +20,7 @@ MODULES: dict[str, str] = {
         carrier.open_carrier
     """,
     "url": """
-        urls.request_name urls.host_key urls.rules urls.steps urls.whatwg urls.typed urls.clean urls.domain
+        urls.request_name urls.host_key urls.rules urls.normalising_steps urls.whatwg urls.typed urls.clean urls.domain
         urls.base
         urls.canonicaliser
         robots.path_patterns robots.directives
@@ -45,7 +45,7 @@ MODULES: dict[str, str] = {
     "web": """
         links.refresh links.headers links.about links.described links.embedded links.scan_tags links.encoding
         links.sitemap
-        links.extract links.markdown links.tokens links.query links.text
+        links.extract links.markdown_links links.tokens links.query links.text
         links.script_signs
         archive.labels archive.record_layout archive.http_block archive.exchange_records archive.gzip_member
         archive.payloads archive.warc_reader archive.surt archive.cdxj
@@ -121,7 +121,7 @@ MODULES: dict[str, str] = {
     """,
     "engine": """
         rendering.renderer slots fair_turns loop_lag reading page_reader archiving seed_lines
-        seeds discover judge understanding membership ending ledger_resolver lifecycle page_handler
+        seeds links_and_redirects judge understanding membership ending ledger_resolver lifecycle handed_page
         link_judge
         user_code failing_seeds outage_detector context injector gauges checkpoint_loop
         rendering.borrowing robots_redirect robots_visit rendering.sub_requests
@@ -150,7 +150,7 @@ MODULES: dict[str, str] = {
         progress.text_table progress.summary progress.supervisor progress.top_view
         progress.live_line
         background
-        ending_signals explanation_text host_page status_reporter commands snapshot_request view
+        ending_signals explanation_text host_page status_reporter commands snapshot_request view_errors
         view_answers job_seeds job_survey source file_source run_view api
         report_maker survey_api shown_source watched_jobs
         notices record_pipe reloading file_limit opening facade progress.last_lines resumed shown_run

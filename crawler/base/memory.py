@@ -1,4 +1,5 @@
-"""Measures free memory. A filter needs to know nothing else about the machine.
+"""Measures free memory, and sets when freed memory returns to the system. A filter needs to know nothing else about the
+machine.
 
 The system grants all the memory of a slice at once, but provides it only later, page by page. If memory runs out, the
 process is killed without an error. The size of a slice is therefore compared with the free memory before the slice is
@@ -7,6 +8,8 @@ created.
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
 import os
 import resource
 from pathlib import Path
@@ -17,6 +20,10 @@ _STATM = Path("/proc/self/statm")
 # Bytes of address space that a filter leaves for allocations that must not fail: RocksDB's in-memory tables and
 # threads, and our threads. RocksDB aborts the process if an allocation fails.
 _LEFT_OVER = 384 * 2**20
+_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
+# Freed memory that is kept for the next parse tree: requesting it from the kernel again would cost as much as building
+# the tree.
+KEPT_BYTES = 16 * 2**20
 
 
 def available_memory() -> int | None:
@@ -45,6 +52,16 @@ def resident_memory() -> int | None:
     """Return the bytes of memory that this process occupies; None if the system does not report it."""
     pages = _read(_STATM).split()
     return int(pages[1]) * os.sysconf("SC_PAGESIZE") if pages else None
+
+
+def return_blocks(size: int) -> None:
+    """Return each freed block of at least ``size`` bytes to the system, and of the rest what exceeds ``KEPT_BYTES``.
+
+    Otherwise glibc raises both limits up to 32 and 64 MB, and the gaps between blocks that live on stay in memory."""
+    with contextlib.suppress(AttributeError):  # other C libraries lack mallopt
+        libc = ctypes.CDLL(None)
+        libc.mallopt(_M_MMAP_THRESHOLD, size)
+        libc.mallopt(_M_TRIM_THRESHOLD, KEPT_BYTES)
 
 
 def _machine_memory() -> int | None:

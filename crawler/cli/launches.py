@@ -314,7 +314,7 @@ def _words(settings: Mapping[str, Any]) -> list[str]:
             if value is False:
                 raise UsageError(f"{table}.{key} can only be switched on here")
             if flag in ("--include", "--exclude") and any(each.startswith("@") for each in value):
-                raise UsageError(f"{table}.{key} cannot name files here: write the patterns")
+                raise UsageError(f"{table}.{key} cannot name a file (@FILE) here: give the patterns themselves")
             words += flag_words(flag, value, options)
     return words
 

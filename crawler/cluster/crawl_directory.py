@@ -51,8 +51,8 @@ def check_crawl(directory: Path, settings: Settings) -> None:
     asked = settings.partitions.count
     if asked is not None and asked != crawl.partitions:
         raise JobError(
-            f"{directory} has {crawl.partitions} partitions, which cannot become {asked} after the crawl has started: "
-            "leave out --partition-count",
+            f"{directory} has {crawl.partitions} partitions, whose number cannot become {asked} after "
+            "the crawl has started: leave out --partition-count",
             new_job=True,
         )
     by = settings.partitions.placed_by

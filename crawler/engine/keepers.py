@@ -38,7 +38,7 @@ from crawler.web.extract.page_text import (
 from crawler.web.extract.text_pool import Texts
 from crawler.web.fetch import RawExchange, Response, Truncation, is_html
 from crawler.web.fetch.content_coding import Overlong, Undecodable, decoder, salvage
-from crawler.web.links.markdown import decoded, is_markdown
+from crawler.web.links.markdown_links import decoded, is_markdown
 
 _CODING = b"content-encoding"
 LINKS = OUTPUTS.index("links") + 1

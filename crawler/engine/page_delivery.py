@@ -10,9 +10,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from crawler.engine.context import Context, without_host
-from crawler.engine.discover import Discovery
 from crawler.engine.focusing import Focusing
-from crawler.engine.page_handler import HANDED_OVER, HandedPage, PageHandler
+from crawler.engine.handed_page import HANDED_OVER, HandedPage, PageHandler
+from crawler.engine.links_and_redirects import Discovery
 from crawler.engine.user_code import AsksOfChange, PreviousVisit
 from crawler.frontier.lease import Lease
 from crawler.job.found import Found

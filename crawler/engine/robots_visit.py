@@ -12,8 +12,8 @@ from crawler.base.settings.parts import Settings
 from crawler.base.settings.sites import Sites
 from crawler.engine.archiving import Archive
 from crawler.engine.context import Context
-from crawler.engine.discover import Discovery
 from crawler.engine.judge import asked_to_wait, proxy_wait, request_outcome
+from crawler.engine.links_and_redirects import Discovery
 from crawler.engine.membership import Membership
 from crawler.engine.outage_detector import RunOutage
 from crawler.engine.reading import Unreadable

@@ -13,8 +13,8 @@ from msgspec import Struct
 from msgspec.structs import astuple, replace
 
 from crawler.base.settings.parts import WHOLE, DescribedLinks, LinkSettings, OutputSettings, Settings
-from crawler.engine.discover import Discovery, wants_edges
 from crawler.engine.judge import answer_of, judge, request_outcome
+from crawler.engine.links_and_redirects import Discovery, wants_edges
 from crawler.frontier.entry import Entry
 from crawler.frontier.lease import Retry
 from crawler.frontier.traps.challenges import (
@@ -254,8 +254,10 @@ class Understanding:
         challenge = challenge_by_markup(body, len(links.hrefs)) or login_page(href, record.entry.redirects, body)
         profile = self.describer.page(href, record.profile, links, discovery.canonical)
         robots = self.headings.directives(heading, links.metas, record.fetched_at)
-        of_robots = of_directives(robots, "meta robots", record.fetched_at)
-        consent = stricter(record.consent, of_robots, of_metas(links.metas))
+        consent = record.consent
+        if robots or links.metas:
+            of_robots = of_directives(robots, "meta robots", record.fetched_at)
+            consent = stricter(consent, of_robots, of_metas(links.metas))
         is_whole = links.cut is None and not links.truncated and is_html(record.content_type)
         needs = signs_of(body, len(links.hrefs), moves=bool(heading.refresh or links.refresh)) if is_whole else ()
         written = [*stated, *links.hrefs] if stated else links.hrefs

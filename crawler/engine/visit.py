@@ -29,12 +29,12 @@ from crawler.base.settings.parts import Settings
 from crawler.base.settings.sites import Sites
 from crawler.engine.archiving import Archive
 from crawler.engine.context import Context
-from crawler.engine.discover import Discovery, listed_depth, some_of, together
+from crawler.engine.handed_page import Withdrawn
 from crawler.engine.judge import as_not_found, by_text, judge, partial_answer
 from crawler.engine.keepers import BodyKeeper, Keepers
+from crawler.engine.links_and_redirects import Discovery, listed_depth, some_of, together
 from crawler.engine.on_disk import OnDisk
 from crawler.engine.page_delivery import OwnCode
-from crawler.engine.page_handler import Withdrawn
 from crawler.engine.page_reader import PageReader
 from crawler.engine.reading import Unreadable
 from crawler.engine.robots_visit import REFUSED_FOR, RobotsVisits
@@ -63,7 +63,7 @@ from crawler.url.urls.canonicaliser import Canonical
 from crawler.web.fetch import ACCEPT_MARKDOWN, Failure, FailureKind, Followed, NotNow, Response, is_html, with_own
 from crawler.web.links.extract import PageLinks
 from crawler.web.links.headers import FEED, MARKDOWN
-from crawler.web.links.markdown import is_markdown
+from crawler.web.links.markdown_links import is_markdown
 from crawler.web.links.refresh import Refresh
 from crawler.web.links.sitemap import (
     FEED_TYPES,
@@ -472,7 +472,8 @@ class Visitor:
             barred(draft, challenge)  # the page does not belong to the site
             return
         record.robots, record.consent, record.license = facts.robots, facts.consent, facts.license
-        record.consent = stricter(record.consent, await self._robots.licensed(lease, draft))
+        if record.license is not None:
+            record.consent = stricter(record.consent, await self._robots.licensed(lease, draft))
         if self._understanding.headings.follows(facts.robots):
             self._refresh(draft, facts.refresh, facts.base)
         if isinstance(content, Unreadable):

@@ -124,7 +124,7 @@ class Gate:
     def retry_due(self, slot: bytes) -> float:
         """Return when a stored retry is due, in seconds since 1970.
 
-        If the clock has been set back, the time is cut to the longest hold.
+        If the clock has been set back, the wait is capped at the longest hold.
         """
         time, longest = retry_time(slot), max(longest_hold(self.settings), self.limits.longest_retry)
         return self.loaded + longest if time > self.now + longest else time

@@ -143,14 +143,13 @@ def _compared(directory: Path, hosts: dict[str, _Host]) -> Iterator[dict[str, An
             own = min(known[name, target], key=lambda record, at=at: abs(record["time"] - at), default=None)  # type: ignore[misc]
             shown = {"rule": rule, "time": at, "target": target, "log": place, "why": why}
             violations.append({**shown, "record": own})
-        robots = host.robots
         yield {
             "host": name,
             "requests": len(host.requests),
             "unrecorded": sum(not known[name, each.target] for each in host.requests),
             "smallest_gap": min((after.at - before.at for before, after in pairwise(host.requests)), default=None),
             "gap": host.gap(host.requests[-1].at)[0],
-            "robots": None if robots is None else {"asked_at": robots.asked_at, "answer": robots.answer_words},
+            "robots": host.robots and {"asked_at": host.robots.asked_at, "answer": host.robots.answer_words},
             "not_judged": sum(host.refuses(each) is None for each in host.requests),
             "violations": violations,
         }

@@ -6,9 +6,9 @@ import asyncio
 from collections.abc import Awaitable
 from typing import Any
 
+from crawler.engine.handed_page import HandedPage, Handled, Withdrawn
 from crawler.engine.hooks.answers import copy_of
 from crawler.engine.hooks.page_view import Page, facts_of
-from crawler.engine.page_handler import HandedPage, Handled, Withdrawn
 from crawler.url.scope.store_choice import StoreChoice
 
 

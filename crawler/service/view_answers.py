@@ -12,7 +12,7 @@ from aiohttp import web
 from msgspec import Struct
 
 from crawler.service.dashboard.guard import revalidated
-from crawler.service.view import Unavailable, Unreadable
+from crawler.service.view_errors import Unavailable, Unreadable
 
 T = TypeVar("T")
 

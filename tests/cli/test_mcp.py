@@ -409,13 +409,9 @@ async def test_only_the_operator_opens_private_addresses_and_sets_the_most(crawl
 @pytest.mark.parametrize(
     "settings", ["[partitions]\nprocesses = 2", '[crawl]\nstore = "file:/tmp/x"', "[fetch]\nspeed = 1"]
 )
-def test_settings_that_no_crawl_could_have_end_the_server(
-    settings: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    path = written(tmp_path / "agents.toml", settings)
-    assert main(["mcp", "--dir", str(tmp_path / "crawls"), "--config", str(path)]) == 2
-    out, err = capsys.readouterr()
-    assert (out, len(err.splitlines())) == ("", 1)
+def test_settings_that_no_crawl_could_have_end_the_server(settings: str, tmp_path: Path) -> None:
+    ran = crawler("mcp", "--dir", tmp_path / "crawls", "--config", written(tmp_path / "agents.toml", settings))
+    assert (ran.code, ran.out, len(ran.err.splitlines())) == (2, "", 1)
 
 
 def test_without_the_package_one_line_says_what_to_install(

@@ -10,7 +10,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from crawler.base.settings.parts import CrawlSettings, PolitenessSettings, RobotsSettings, Settings
-from crawler.engine.page_handler import HandedPage, Handled, PageHandler, Withdrawn
+from crawler.engine.handed_page import HandedPage, Handled, PageHandler, Withdrawn
 from crawler.engine.run import Run
 from crawler.job.job import Job
 from crawler.job.platform import Platform

@@ -15,7 +15,6 @@ it ends: their sockets close, and the kernel notifies them.
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import os
 import resource
 import signal
@@ -26,6 +25,7 @@ from collections.abc import Callable
 from functools import partial
 from importlib import import_module
 
+from crawler.base.memory import KEPT_BYTES, return_blocks
 from crawler.base.parent_death import end_with_parent
 from crawler.base.processes.frames import REQUEST, Report, answer
 
@@ -45,9 +45,6 @@ _IGNORED = (
     signal.SIGQUIT,
     signal.SIGTTOU,  # for the output of user code: a terminal may stop background processes that write
 )  # signals that are sent to the whole group; the crawler decides how to react
-_M_TRIM_THRESHOLD = -1
-_M_MMAP_THRESHOLD = -3
-_KEPT_BYTES = 16 * 2**20
 
 
 def parent(control_fd: int, nice: int, program: str, *arguments: str) -> None:
@@ -102,12 +99,7 @@ def _run_child(descriptor: int, memory: int, parent_pid: int, read: Read) -> Non
     try:
         os.setpgid(0, 0)
         end_with_parent()
-        with contextlib.suppress(AttributeError):
-            libc = ctypes.CDLL(None)
-            # Keep freed memory for the next parse tree: requesting it from the kernel again would cost as much as
-            # building the tree.
-            libc.mallopt(_M_MMAP_THRESHOLD, _KEPT_BYTES)
-            libc.mallopt(_M_TRIM_THRESHOLD, _KEPT_BYTES)
+        return_blocks(KEPT_BYTES)
         if os.getppid() == parent_pid:
             _limit_memory(memory)
             channel = socket.socket(fileno=descriptor)

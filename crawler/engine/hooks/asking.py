@@ -10,11 +10,11 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Generic, TypeVar
 
+from crawler.engine.handed_page import Withdrawn
 from crawler.engine.hooks.answers import CallFailed, NotReturnedError, failed, refuse_coroutine
 from crawler.engine.hooks.call_watch import Steps, outcome_of
 from crawler.engine.hooks.hook import Hook
 from crawler.engine.hooks.loop_calls import pool_of
-from crawler.engine.page_handler import Withdrawn
 
 T = TypeVar("T")
 HANG_MOST = 3  # number of stuck calls after which a request for answers gives up: a page has many links

@@ -7,12 +7,12 @@ from collections.abc import Callable
 from functools import partial
 
 from crawler.base.settings.parts import HookSettings, OutputSettings
+from crawler.engine.handed_page import HandedPage, Handled, Withdrawn
 from crawler.engine.hooks.answers import Answered, CallFailed, await_with, call_with
 from crawler.engine.hooks.call_watch import Steps, outcome_of
 from crawler.engine.hooks.calls import Call, PageCalls, Pool
 from crawler.engine.hooks.hook import Hook
 from crawler.engine.hooks.page_view import Page, PageFacts, facts_of
-from crawler.engine.page_handler import HandedPage, Handled, Withdrawn
 from crawler.url.scope.store_choice import StoreChoice
 
 

@@ -19,11 +19,11 @@ from crawler.web.extract.page_text import Extracted, Forms
 from crawler.web.links.encoding import encoding_name, python_codec, sniff_encoding
 from crawler.web.links.extract import extract_links, title_of
 from crawler.web.links.headers import FEED, MARKDOWN
-from crawler.web.links.markdown import is_markdown, markdown_links
+from crawler.web.links.markdown_links import is_markdown, markdown_links
 from crawler.web.links.query import encode_queries
 
 if TYPE_CHECKING:
-    from crawler.engine.page_handler import HandedPage  # processes with user code do not load the engine
+    from crawler.engine.handed_page import HandedPage  # processes with user code do not load the engine
 
 _EVERY_LINK = DescribedLinks(kinds=(*LINK_KINDS, FEED, MARKDOWN), embedded="any")
 

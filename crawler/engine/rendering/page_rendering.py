@@ -25,8 +25,8 @@ from msgspec.structs import replace
 from crawler.base.settings.parts import Settings
 from crawler.base.settings.sites import Sites
 from crawler.engine.context import without_host
-from crawler.engine.discover import Discovery
-from crawler.engine.page_handler import Withdrawn
+from crawler.engine.handed_page import Withdrawn
+from crawler.engine.links_and_redirects import Discovery
 from crawler.engine.rendering.sub_requests import PageNetwork, SubRequests, as_answer
 from crawler.engine.robots_visit import RobotsVisits
 from crawler.engine.understanding import PageFacts

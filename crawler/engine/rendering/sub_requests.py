@@ -21,7 +21,7 @@ from weakref import WeakValueDictionary
 from msgspec.structs import replace
 
 from crawler.base.settings.parts import Settings
-from crawler.engine.discover import Discovery
+from crawler.engine.links_and_redirects import Discovery
 from crawler.engine.robots_visit import RobotsVisits
 from crawler.frontier.host_closed import HostClosed
 from crawler.frontier.lease import Lease

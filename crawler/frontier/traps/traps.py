@@ -1,6 +1,7 @@
 """Traps: hosts that generate URLs without end.
 
-They are detected by counting and refused by rule, and cost bounded memory and records.
+They are detected by counting, and their URLs are refused by rules, in bounded memory and with a bounded number of
+records.
 
 For every host, and for every domain of hosts, the following are counted:
 

@@ -97,8 +97,10 @@ def _changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[tu
     if made and (before.get("checkpoint") or {}).get("generation") != made["generation"]:
         size = counted(made["bytes"], "byte")
         yield Kind.CHECKPOINT, f"generation {made['generation']}: {size} in {1000 * made['seconds']:,.0f} ms"
-    yield from _slices(before.get("seen") or {}, after.get("seen") or {})
-    yield from _suspicions(before.get("seen") or {}, after.get("seen") or {})
+    seen_before, seen = before.get("seen") or {}, after.get("seen") or {}
+    yield from _slices(seen_before, seen)
+    if seen.get("count_suspect") and not seen_before.get("count_suspect"):
+        yield Kind.ERROR, f"the seen-set cannot be trusted: {suspicion(seen)}"
     if after.get("paused") != before.get("paused"):
         reason = after.get("paused")
         yield Kind.RUN, f"paused: {reason}" if reason else "resumed"
@@ -108,11 +110,6 @@ def _changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[tu
     warning = after.get("seen_warning") or {}
     if warning.get("cause") not in (None, (before.get("seen_warning") or {}).get("cause")):
         yield Kind.SLICE, str(warning["text"])
-
-
-def _suspicions(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[tuple[Kind, str]]:
-    if after.get("count_suspect") and not before.get("count_suspect"):
-        yield Kind.ERROR, f"the seen-set cannot be trusted: {suspicion(after)}"
 
 
 def _slices(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[tuple[Kind, str]]:

@@ -139,7 +139,7 @@ def time_left(pace: Pace | None, left: int, slowest: HostTime | None, growing: W
     if growing is not None:
         like = (growing.deep and variants_of(*split_path(growing.deep[growing.deep.find("/", 8) :]))) or ""
         if like or not pace.grows:
-            host, why = growing.name, f"the queue of {growing.name} grows as fast as it is read"
+            host, why = growing.name, f"the queue of {growing.name} still grows"
     return TimeLeft(seconds, bool(why), host, why, like[:SHOWN]) if seconds else None
 
 

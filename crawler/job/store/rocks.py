@@ -51,10 +51,14 @@ from crawler.job.store.wal import MARK, log_fault, mark, recycled_record
 # Bytes of recent changes kept in memory. Four times as much would take 40 MB, but save a large frontier no CPU time.
 _MEMTABLE = 4 * 2**20
 _BUSY_MEMTABLE = 8 * 2**20
+_IN_ORDER_MEMTABLE = 2**20  # a journal's rows, and the few of META: a flush is merged with no other rows
 _EXACT_MEMTABLE = 32 * 2**20  # its rows are inserted in random order, and each flush is merged with all others
 # Bytes of log at which the oldest memtables are flushed: for all stores of a process, and the minimum for one store.
 _WAL_MAX, _WAL_LEAST = 256 * 2**20, 16 * 2**20
-_MEMTABLES = dict.fromkeys((Family.PENDING, Family.ADMITTED, Family.SEEN), _BUSY_MEMTABLE)
+_MEMTABLES = {
+    **dict.fromkeys((Family.PENDING, Family.SEEN), _BUSY_MEMTABLE),
+    **dict.fromkeys((Family.ADMITTED, Family.DONE, Family.ASIDES, Family.META), _IN_ORDER_MEMTABLE),
+}
 _RANDOM_BYTES = frozenset({Family.ADMITTED, Family.SEEN})
 # Families whose rows are read one at a time.
 _BY_KEY = frozenset({Family.HOSTS, Family.ROBOTS, Family.LEDGER, Family.PAGES, Family.REQUESTS})

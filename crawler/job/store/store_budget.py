@@ -12,12 +12,15 @@ from __future__ import annotations
 
 from rocksdict import Cache
 
-BLOCK_CACHE = 24 * 2**20  # bytes, for all families except SEEN
+from crawler.base.memory import return_blocks
+
+BLOCK_CACHE = 16 * 2**20  # bytes, for all families except SEEN
 # Bytes for the rows of SEEN: for a ledger, few lookups reach the store; for an exact seen-set, all do.
 SEEN_CACHE, EXACT_CACHE = 8 * 2**20, 64 * 2**20
 # Additional bytes for each further store, so that the top levels of its tables' indexes stay in the cache.
 _BLOCKS_OF_EACH = 2**18
 _ALL_MEMTABLES = 96 * 2**20  # bytes: about what one large crawl uses
+_RETURNED = 2**18  # bytes: memtables allocate up to 1 MB at a time, and are freed in another order
 _LEAST_MEMTABLES = 3 * 2**20  # bytes per store: with fewer, a store flushes after a few thousand changes
 _ARENA = 32 * 2**10  # bytes that a memtable allocates at a time: with the default, half a MB, even empty ones fill up
 _FIXED_FILES = 36  # open files of a crawl except tables and connections, for example a directory for each family
@@ -31,6 +34,7 @@ class StoreBudget:
     """The budget of at most ``stores`` stores open at the same time."""
 
     def __init__(self, stores: int = 1) -> None:
+        return_blocks(_RETURNED)
         more = _BLOCKS_OF_EACH * (stores - 1)
         self.stores = stores
         self.cache = Cache(BLOCK_CACHE + more)

@@ -40,7 +40,7 @@ from crawler.seen.slices.digests import chosen_digests
 
 LEDGER_COUNTS = b"ledger"  # key of the stored counts
 WAITING = 2**16  # rows of doubted keys in memory; about 11 MB
-SETTLED = 16 * 2**20  # bytes of memory for settled digests: 2**20 of them, or an eighth of that without the C code
+SETTLED = 8 * 2**20  # bytes of memory for settled digests: 2**19 of them, or an eighth of that without the C code
 _VERSION = 1
 _COUNTS = struct.Struct("<BQQQ")
 

@@ -108,7 +108,7 @@ class SharedSet:
                     self.slices[shard] = answer.slices
                 else:
                     answers[shard] = answer
-        raise SharedSetError("gave up, because the shards of the set get new slices without end")
+        raise SharedSetError("gave up: the shards of the set keep getting new slices")
 
     def _run(self, digests: bytes, looking: bool) -> list[int]:
         left = {part.shard: (part.positions, part.records) for part in divide(digests, self.parameters.shards)}
@@ -142,7 +142,7 @@ class SharedSet:
                     if taken < len(request.records) // RECORD:
                         full[shard] = self.slices[shard]
             self._open(full)
-        raise SharedSetError("gave up, because the shards of the set get new slices without end")
+        raise SharedSetError("gave up: the shards of the set keep getting new slices")
 
     def _note(self, shard: int, before: int) -> None:
         if before not in (RESENT, self._numbers[shard]):

@@ -15,8 +15,8 @@ from typing import NamedTuple, cast
 from crawler.url.urls import clean
 from crawler.url.urls.base import Base, Roots
 from crawler.url.urls.host_key import split_origin
+from crawler.url.urls.normalising_steps import STEPS, identity
 from crawler.url.urls.rules import chosen, settle
-from crawler.url.urls.steps import STEPS, identity
 from crawler.url.urls.whatwg import (
     NOT_HTTP,
     TRIMMED,

@@ -58,7 +58,7 @@ class Browser:
             if pipe is not process.pipe:
                 pipe.close()
             process.active -= 1
-            process.worn |= tab is not None and tab.result.cut is not None  # the page's scripts may still run
+            process.worn |= isinstance(tab, LightpandaTab) and tab.result.cut is not None  # its scripts may still run
             if process is not self.process and not process.active:
                 await process.close()
             elif process.worn and not process.active:

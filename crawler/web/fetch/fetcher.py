@@ -25,7 +25,7 @@ from crawler.base.settings.parts import FetchSettings
 from crawler.base.settings.sites import Sites
 from crawler.url.refusal.forbidden_targets import refusal_of
 from crawler.url.urls.host_key import split_origin
-from crawler.url.urls.steps import drop_userinfo
+from crawler.url.urls.normalising_steps import drop_userinfo
 from crawler.web.fetch.body_memory import BUDGET, BodyMemory
 from crawler.web.fetch.body_reader import ReadBody, drop_body, keep_body, keep_rest, read_body
 from crawler.web.fetch.capture import Capture

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import platform
 import shutil
 import signal
 import subprocess
@@ -296,3 +297,26 @@ def test_a_new_store_appears_whole(tmp_path: Path) -> None:
     assert sorted(Rdict.list_cf(str(path))) == sorted(
         ["default", *(family.value for family in Family if family not in ON_DEMAND)]
     )
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="only glibc keeps freed blocks")
+def test_large_blocks_return_to_the_system(tmp_path: Path) -> None:
+    """Once freed, even with small ones between them that live on. By itself, glibc would return the first ones only."""
+    program = """
+import sys
+from pathlib import Path
+from crawler.base.memory import resident_memory
+from crawler.job.store.rocks import RocksStore
+
+def fill():
+    blocks = [(bytearray(b"x") * 2**20, bytearray(20_000)) for _ in range(40)]
+    return [small for _, small in blocks]
+
+store = RocksStore(Path(sys.argv[1]))
+first = fill()
+before = resident_memory()
+second = fill()
+print(resident_memory() - before)
+"""
+    grown = subprocess.check_output([sys.executable, "-c", program, str(tmp_path / "store")], cwd=ROOT)
+    assert int(grown) < 4 * 2**20

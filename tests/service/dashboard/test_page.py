@@ -490,8 +490,15 @@ def stopped(by: Stop, **changes: Any) -> dict[str, Any]:
 OVER = {"state": "ended", "urls_pending": 0, "urls_in_flight": 0}
 LONG = f"prices: {'wrong ' * 60}"
 CODE = {"on_page": {"function": "shop:prices", "stopped": LONG}}
+BOUND = {"seconds": 1_303.0, "at_least": True, "host": None, "why": "", "like": ""}
+WAITS = {"name": "www.shop.test:8080", "pending": 5, "seconds_per_url": 6.0, "seconds": 30.5, "hosts": 1}
+WAITS |= {"wait_seconds": 28.0, "reason": "the server's Retry-After"}
 NAME = f"{'long-' * 12}name.{'d' * 63}.test:8080"
 END_STATES: dict[str, dict[str, Any]] = {
+    "running": {},
+    "no end yet": {"time_left": BOUND | {"why": "each URL done adds 3.7 new ones"}},
+    "one grows": {"time_left": BOUND | {"why": "the queue of www.shop.test:8080 still grows"}},
+    "one waits": {"urls_in_flight": 0, "hosts_pending": 1, "time_left": BOUND, "slowest_host": WAITS},
     "finished": OVER,
     "nothing fetched": OVER | {"pages_fetched": 0, "urls_held_back": {}},
     **{by: stopped(by) for by in (Stop.MAX_PAGES, Stop.MAX_TIME, Stop.MIN_FREE, Stop.READER_LEFT, Stop.INTERRUPTED)},

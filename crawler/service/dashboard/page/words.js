@@ -74,8 +74,8 @@ export function stateWords(row) {
 
 const TROUBLED = ["retry_after", "backoff", "robots_retry", "failing", "errors"];
 
-// True if the host is on hold for another reason than its gap.
-export const isHeld = (row) => row.state === "waiting" && TROUBLED.includes(row.rule);
+// True if the host is on hold for another reason than its gap, or was when the crawl stopped.
+export const isHeld = (row) => (running ? row.state === "waiting" : WORKING.includes(row.state)) && TROUBLED.includes(row.rule);
 
 // The mark of a row: good, wait, bad or done.
 export function stateMark(row) {

@@ -9,7 +9,7 @@ const CLASSES = {
   timeout: ["no answer in time", "Allow more time (fetch.headers_timeout), or send requests less often (politeness.delay)."],
   cut_off: ["connection closed before the answer was complete", "Send requests less often (politeness.delay): the host may be overloaded."],
   server_error: ["server errors (5xx)", "The owner of the host must fix them. The crawl retries each URL before it gives up."],
-  throttled: ["too many requests for the host (429 or 503)", "The crawl waits as long as the host asks. A longer politeness.delay avoids these answers."],
+  throttled: ["too many requests (429 or 503)", "The crawl waits as long as the host asks. A longer politeness.delay avoids these answers."],
   protocol: ["answers that are not HTTP", "Check that the port belongs to a web server."],
   other: ["answers above a limit, or that cannot be decoded", "The failures of the host show the limit."],
   internal: ["answers that the crawler could not read", "This is a bug in the crawler: please report it with the URL."],

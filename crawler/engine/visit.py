@@ -746,7 +746,7 @@ class Visitor:
                     self._context.wake()
                 return True
             draft.kept = await self._kept(self._keepers, draft)
-        elif self._keepers is not None and draft.record.is_dropped:
+        elif self._keepers is not None:
             draft.kept = self._keepers.gone(draft)
         self._job.finish(lease, draft, self._context.clock())
         return False

@@ -251,6 +251,15 @@ def test_a_later_visit_decides_from_then_on(tmp_path: Path) -> None:
     assert [row.get("gone", False) for row in texts] == [False, True, False]
 
 
+def test_a_page_that_is_gone_and_refuses_loses_its_text(tmp_path: Path) -> None:
+    lab = Laboratory(tmp_path, {A: f"<p>{'one ' * 100}"}, replace(FOR_TRAINING, recrawl=DAILY), texts=Slow())
+    lab.run(A, max_time=30)
+    lab.pages[A] = answer("gone", ("X-Robots-Tag", "noai"), status=404)
+    lab.run(max_time=60)
+    texts = [json.loads(line) for line in (tmp_path / "text" / "text-000001.jsonl").read_text().splitlines()]
+    assert [row.get("gone", False) for row in texts] == [False, True]
+
+
 def test_an_answer_304_need_not_state_again_what_the_page_did(tmp_path: Path) -> None:
     strict = replace(SETTINGS, purpose=PurposeSettings(("ai-train",), "refuse"), recrawl=DAILY)
     states, kept = ("Content-Usage", "train-ai=y"), ("ETag", '"1"')

@@ -239,7 +239,8 @@ def trust(stats: Mapping[str, Any]) -> str:
     if ledger:
         caught, waiting = ledger["false_positives"], ledger["waiting"]
         found = f" and caught {counted(caught, 'false positive')}" if caught else ""
-        text += f" The ledger checks each that does{found}: none {'lost' if caught or ledger['confirmed'] else 'checked yet'}"
+        result = "lost" if caught or ledger["confirmed"] else "checked yet"
+        text += f" The ledger checks each that does{found}: none {result}"
         text += f"; {counted(waiting, 'URL')} still {'waits' if waiting == 1 else 'wait'}." if waiting else "."
     else:
         skipped = f"about {count(expected)}" if expected >= 0.95 else "none"

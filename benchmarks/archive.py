@@ -26,8 +26,8 @@ from warcio.warcwriter import WARCWriter
 from benchmarks.kit.machine import describe_machine
 from benchmarks.kit.made_pages import make_files
 from crawler.base import entropy
-from crawler.web.archive.capture_records import RANDOM_BYTES, Capture, payload_digest, records
 from crawler.web.archive.cdxj import HEAD_MOST, line_of
+from crawler.web.archive.exchange_records import RANDOM_BYTES, Capture, payload_digest, records
 from crawler.web.archive.gzip_member import members
 from crawler.web.archive.warc_reader import read_records
 

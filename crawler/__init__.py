@@ -15,22 +15,7 @@ What programs may import from here is stable, and described in docs/reference/li
     CodeFailed          a crawl that a function of the program has stopped
     filters             the membership filters
 
-Packages from low to high; a module imports only from lower ones:
-
-    urls, filters, robots, settings, clock, kv    pure: no sockets, files or event loop
-    links, scope, frontier, traps, records        pure, built on those
-    disk, store, exact, checkpoint, output        the job's files, and the seen-set in them
-    fetch, parsing, metrics, dashboard, progress  the network, untrusted content, and what users see
-    job                                           the durable state of a crawl
-    inspect, integrity, export                    inspecting, verifying, repairing and exporting a job
-    engine                                        the running crawl: leases, visits, discovery
-    service                                       a run from start to end, its control, its HTTP interface
-    hooks                                         user functions in a crawl, named by settings
-    scrapy                                        a Scrapy spider on the durable frontier
-    demo, bench, dedup, backup, cli               the commands
-    library                                       a crawl in a user's program
-
-``engine.run`` describes the life of one URL.
+docs/internals/contributing.md shows the packages, and how to follow one page through them.
 """
 
 from __future__ import annotations

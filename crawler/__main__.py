@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import atexit
-import contextlib
 import gc
 import os
-import select
 import signal
 import sys
 from types import FrameType
 from typing import NoReturn, TextIO, cast
 
-from crawler.service.ending_signals import ENDING, INTERRUPTED, quit_at_once
+from crawler.service.ending_signals import ENDING, INTERRUPTED, quit_at_once, say_no_result
 
 _TRACEBACK = 0.2  # seconds that a reader gets to read the traceback of a bug
-_NO_RESULT = b'{"error": "interrupted", "exit": %d}\n' % INTERRUPTED
 
 
 def run() -> NoReturn:
@@ -58,7 +55,7 @@ def run() -> NoReturn:
         code = INTERRUPTED
         _ignore(ours)
     if code == INTERRUPTED:
-        _say_no_result()
+        say_no_result()
     sys.exit(code)
 
 
@@ -70,18 +67,7 @@ def _ignore(numbers: list[signal.Signals]) -> None:
 
 def _quit(number: int, frame: FrameType | None) -> NoReturn:
     """Exit at once."""
-    _say_no_result()
     quit_at_once("" if "--quiet" in sys.argv else "interrupted; run the same command again")
-
-
-def _say_no_result() -> None:
-    """With ``--json``, report the interruption as JSON, unless the result has already been written or its reader has
-    stalled."""
-    if "--json" in sys.argv:
-        with contextlib.suppress(OSError):
-            for to in getattr(sys.modules.get("crawler.base.say"), "result_to", (1,)):
-                if select.select((), (to,), (), 0)[1]:
-                    os.write(to, _NO_RESULT)
 
 
 def _interrupt(number: int, frame: FrameType | None) -> None:

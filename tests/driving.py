@@ -6,10 +6,10 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 
 from crawler.base.settings.parts import Settings
+from crawler.engine.handed_page import PageHandler
 from crawler.engine.lifecycle import Stop
 from crawler.engine.link_judge import LinkJudge
 from crawler.engine.loop_lag import LoopLag
-from crawler.engine.page_handler import PageHandler
 from crawler.engine.run import Run
 from crawler.engine.user_code import UserCode
 from crawler.engine.worker import Worker

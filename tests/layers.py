@@ -20,8 +20,8 @@ MODULES: dict[str, str] = {
         carrier.open_carrier
     """,
     "url": """
-        urls.request_name urls.host_key urls.rules urls.steps urls.whatwg urls.typed urls.clean urls.domain
-        urls.base
+        urls.request_name urls.host_key urls.opt_in_rules urls.normalising_steps urls.whatwg urls.typed urls.clean
+        urls.domain urls.base
         urls.canonicaliser
         robots.path_patterns robots.directives
         refusal.special_addresses refusal.forbidden_targets
@@ -34,8 +34,8 @@ MODULES: dict[str, str] = {
         cookie_chain
         entry fair_semaphore order page sitemap_dates visit_times politeness request_outcome
         retries limits states
-        host outage revisits postponement backoff_policy host_closed importance slot_share
-        serving
+        host outage revisits postponement backoff_policy host_closed opic_score slot_share
+        capacity
         host_session domain_shares front_queues working_set lease own_times host_keys send_times
         gate queues host_status pace workbench
         ad_hoc_lease overrides frontier
@@ -45,13 +45,13 @@ MODULES: dict[str, str] = {
     "web": """
         links.refresh links.headers links.about links.described links.embedded links.scan_tags links.encoding
         links.sitemap
-        links.extract links.markdown links.tokens links.query links.text
+        links.extract links.markdown_links links.tokens links.query links.text
         links.script_signs
-        archive.labels archive.warc_record archive.http_block archive.capture_records archive.gzip_member
+        archive.labels archive.record_layout archive.http_block archive.exchange_records archive.gzip_member
         archive.payloads archive.warc_reader archive.surt archive.cdxj
         parsing.wire parsing.parser_child parsing.pages
         browser.rendered browser.asked browser.http_cache browser.engines browser.pipe
-        browser.tab browser.process
+        browser.process browser.tab
         browser.lightpanda browser.browser
         identity.keys identity.signatures identity.directory identity.signer
         fetch.late_authorities
@@ -59,7 +59,7 @@ MODULES: dict[str, str] = {
         fetch.secret
         fetch.proxies fetch.cookies fetch.socks fetch.tls_sessions fetch.request_profiles
         fetch.kept fetch.fence fetch.connector
-        fetch.bodies fetch.robots_answers fetch.failures fetch.robots_fetch fetch.fetcher
+        fetch.body_reader fetch.robots_answers fetch.failures fetch.robots_fetch fetch.fetcher
         extract.edges extract.page_text extract.language extract.main_content extract.structured
         extract.main_text extract.by_trafilatura extract.text_child extract.text_pool
     """,
@@ -111,9 +111,9 @@ MODULES: dict[str, str] = {
         integrity.finding integrity.output_files integrity.inventory
         integrity.rebuild
         integrity.verifier integrity.repairer
-        export.refused export.beside
+        export.beside
         export.tables
-        export.query export.markdown export.report_page
+        export.sql_query export.markdown_export export.report_page
         export.job_report export.csv_file page_texts
         export.wacz export.web_archive
         broken_links
@@ -121,11 +121,11 @@ MODULES: dict[str, str] = {
     """,
     "engine": """
         rendering.renderer slots fair_turns loop_lag reading page_reader archiving seed_lines
-        seeds discover judge understanding membership ending ledger_resolver lifecycle page_handler
+        seeds links_and_redirects judge understanding membership ending ledger_resolver lifecycle handed_page
         link_judge
         user_code failing_seeds outage_detector context injector gauges checkpoint_loop
         rendering.borrowing robots_redirect robots_visit rendering.sub_requests
-        keepers kept_pages extracting_again on_disk focusing page_delivery rendering.worth_rendering
+        keepers kept_pages extracting_again on_disk focusing page_delivery
         rendering.page_rendering visit run
         rate run_schedule worker
         hooks.named_code hooks.page_view hooks.answers hooks.calls hooks.thread_calls hooks.loop_calls
@@ -146,20 +146,20 @@ MODULES: dict[str, str] = {
     "service": """
         dashboard.event_stream dashboard.feed dashboard.access dashboard.guard
         dashboard.http_server
-        dashboard.token dashboard.server dashboard.job_list
+        dashboard.token dashboard.live_server dashboard.job_list
         progress.text_table progress.summary progress.supervisor progress.top_view
         progress.live_line
         background
-        ending_signals explanation_text host_page status_reporter commands snapshot_request view
-        view_answers reused job_seeds job_survey source file_source run_view api
+        ending_signals explanation_text host_page status_reporter commands snapshot_request view_errors
+        view_answers job_seeds job_survey source file_source run_view api
         report_maker survey_api shown_source watched_jobs
-        notices record_pipe reloading file_limit opening facade progress.ending resumed shown_run
+        notices record_pipe reloading file_limit opening facade progress.last_lines resumed shown_run
         session
         crawl_progress carrier_reports worker_session engine_crawl engine_source
     """,
     "tools": """
         demo.hosts demo.web
-        bench.child bench.synthetic_web bench.synthetic_server bench.crawl_truth bench.synthetic_crawl
+        bench.process_cost bench.synthetic_web bench.synthetic_server bench.crawl_truth bench.synthetic_crawl
         dedup.key_spec dedup.lines dedup.digest_file dedup.store dedup.chain_rebuild
         dedup.exchange dedup.filter_setup dedup.stream dedup.build
         scrapy.job_settings scrapy.spider_status scrapy.upkeep scrapy.request_job scrapy.request_rows
@@ -176,7 +176,7 @@ MODULES: dict[str, str] = {
         completion by_address
     """,
     "library": """
-        deliveries delivered_page keyword_options crawl_options crawl_loop crawl_result blocking
+        deliveries keyword_options crawl_options crawl_loop crawl_result blocking
     """,
 }
 

@@ -17,12 +17,13 @@ import pytest
 
 from crawler.base.disk import RealDisk
 from crawler.base.kv import Batch, Family
-from crawler.base.settings.parts import SHAPING, TABLES, TrapSettings
+from crawler.base.settings.parts import KEPT, SHAPING, TABLES, TrapSettings
 from crawler.cli import COMMANDS, command_parser
 from crawler.cli.command_parser import CommandParser
 from crawler.cli.demo import MAGIC as DEMO_MAGIC
 from crawler.cli.demo import VERSION as DEMO_VERSION
 from crawler.cli.exit_codes import Exit
+from crawler.cli.options import OUTPUT_NAMES
 from crawler.engine.lifecycle import State
 from crawler.frontier.entry import Entry, decode_entry, fresh_slot, is_retry, retry_time, split_pending_key
 from crawler.frontier.host import decode_host
@@ -44,6 +45,7 @@ from crawler.job.inbox import INBOX, Answer, Inbox, UrlBatch
 from crawler.job.job_lock import LOCK
 from crawler.job.left_out import LimitRow, decode_row
 from crawler.job.metrics.catalogue import KEYS, STATISTICS, Counters
+from crawler.job.output.outputs import FORMS
 from crawler.job.partition import inlet, outbox
 from crawler.job.partition.messages import Links, decode_message
 from crawler.job.records import (
@@ -67,7 +69,7 @@ from crawler.seen.exact.rows import rows_of
 from crawler.seen.filters import SEED_ZERO, SeenStatistics, SliceStatistics, read_segment
 from crawler.url.refusal.forbidden_targets import Rule
 from crawler.url.scope.bounds import Limit
-from crawler.web.archive.capture_records import Earlier
+from crawler.web.archive.exchange_records import Earlier
 from crawler.web.archive.labels import sha1
 from crawler.web.archive.payloads import decode_payload, encode_payload
 from crawler.web.fetch.robots_answers import RobotsCache
@@ -325,6 +327,16 @@ def test_every_file_of_a_job_is_documented(tmp_path: Path) -> None:
     assert found <= documented
     for table, key in SHAPING:
         assert f"`{table}.{key}`" in page("format-job.md")
+
+
+def test_every_output_is_documented() -> None:
+    assert set(OUTPUT_NAMES) <= set(first_column(page("outputs.md")))
+    (row,) = re.findall(r"^\| `--output NAME.*", page("command-line.md"), re.MULTILINE)
+    assert re.findall(r"`([\w-]+)`", row) == [*OUTPUT_NAMES]
+    (reason,) = re.findall(r"\[output\]\n((?:#.*\n)+)keep = ", (ROOT / "config" / "default.toml").read_text("utf-8"))
+    assert not [name for name in KEPT if f'"{name}"' not in reason]
+    numbers = ", ".join(f"{form.kind} `{form.name}`" for form in FORMS.values())
+    assert f"0 `pages.jsonl`, {numbers};" in page("format-store.md")
 
 
 def test_every_number_of_the_statistics_is_documented() -> None:

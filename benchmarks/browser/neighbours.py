@@ -4,7 +4,9 @@ the plain hosts kept their pace.
     python benchmarks/browser/neighbours.py [--hosts 20] [--pages 20] [--delay 0.2] [--settings TOML]
 
 Crawls the plain hosts alone, then with as many hosts whose pages are made by scripts that ask their own host, their
-neighbour among these and a host of nobody. Ends with 1 if a rule was broken or a plain host lost its pace.
+neighbour among these and a host of nobody. Ends with 1 if a rule was broken or a plain host lost its pace. All pages of
+the plain hosts are seeds, so these hosts always have a page to ask for: the links of an audited page are known only
+when it has been rendered, and a host without known URLs has no pace.
 """
 
 from __future__ import annotations
@@ -93,13 +95,18 @@ const script = document.createElement('script'); script.src = forbidden + '/outs
 """
 
 
-def crawl(web: Web, hosts: list[str], delay: float, settings: str) -> tuple[Crawled, Servers, set[str]]:
-    """Crawl these hosts; how it ran, what the servers saw, and the URLs that were fetched."""
-    addresses = [host.split(":")[0] for host in hosts]
+def pages_of(hosts: list[str], pages: int) -> list[str]:
+    """The URLs of all pages of these hosts."""
+    return [f"http://{host}/{n if n > 1 else ''}" for host in hosts for n in range(1, pages + 1)]
+
+
+def crawl(web: Web, seeds: list[str], delay: float, settings: str) -> tuple[Crawled, Servers, set[str]]:
+    """Crawl from these seeds; how it ran, what the servers saw, and the URLs that were fetched."""
+    addresses = {seed.split("/")[2].split(":")[0] for seed in seeds}
     with tempfile.TemporaryDirectory() as name, Servers([*addresses, OUTSIDE], web.answer) as servers:
         job = Path(name) / "job"
         text = f'[browser]\nwhen = "{WHEN}"\nno_sandbox = true\n{settings}\n'
-        words = command(job, [f"http://{host}/" for host in hosts], text, ["--delay", str(delay)])
+        words = command(job, seeds, text, ["--delay", str(delay)])
         where = words.index("127.0.0.0/8")
         words[where : where + 1] = ["127.0.10.0/23", "--allow-network", f"{OUTSIDE}/32"]
         ran = measured(words, limit=1_800)
@@ -130,12 +137,14 @@ def main() -> int:
     rendered = [rendered_host(number) for number in range(chosen.hosts)]
     print("plain hosts alone:")
     canaries = Canaries(tcp=[(FORBIDDEN, PORT)])
-    ran, servers, _ = crawl(web, plain, chosen.delay, chosen.settings)
+    ran, servers, _ = crawl(web, pages_of(plain, chosen.pages), chosen.delay, chosen.settings)
     alone = pace(servers, plain)
     print("with the hosts whose pages render:")
-    ran, servers, fetched = crawl(web, [*plain, *rendered], chosen.delay, chosen.settings)
+    ran, servers, fetched = crawl(
+        web, [*pages_of(plain, chosen.pages), *pages_of(rendered, 1)], chosen.delay, chosen.settings
+    )
     beside = pace(servers, plain)
-    wanted = {f"http://{host}/{n if n > 1 else ''}" for host in (*plain, *rendered) for n in range(1, chosen.pages + 1)}
+    wanted = set(pages_of([*plain, *rendered], chosen.pages))
     gaps = list(itertools.chain.from_iterable(servers.gaps().values()))
     slowest = max(beside[host] / alone[host] for host in plain)
     wrong = {

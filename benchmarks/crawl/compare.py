@@ -30,7 +30,7 @@ from benchmarks.crawl.stage_samples import Taken
 from benchmarks.kit.machine import describe_commit, describe_machine
 from crawler.cli.bench import add_shape, shape_of
 from crawler.cli.exit_codes import UsageError
-from crawler.tools.bench.child import module_environment
+from crawler.tools.bench.process_cost import module_environment
 from crawler.tools.bench.synthetic_crawl import Contender, CrawlFailedError, measure
 from crawler.tools.bench.synthetic_web import Serving, Shape, address_of
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from crawler.tools.bench.child import run
+from crawler.tools.bench.process_cost import run
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]

@@ -28,7 +28,7 @@ from web import Web, given_root, served
 
 from benchmarks.kit.machine import describe_machine
 from benchmarks.kit.made_pages import MADE_PAGES, make_files
-from crawler.tools.bench.child import run
+from crawler.tools.bench.process_cost import run
 
 _MOST_RUNS = 5
 _POLL = 0.005  # seconds between two looks at a crawl that is to be killed

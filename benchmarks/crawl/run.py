@@ -25,7 +25,7 @@ from web import served
 
 from benchmarks.kit.machine import describe_machine
 from benchmarks.kit.made_pages import MADE_PAGES, make_files, make_small_files
-from crawler.tools.bench.child import Cost, run
+from crawler.tools.bench.process_cost import Cost, run
 
 PACKAGES = ("aiohttp", "ada-url", "selectolax", "mmh3", "numpy", "bitarray", "rocksdict")
 

@@ -30,7 +30,7 @@ from crawler.frontier.lease import Done
 from crawler.job.found import Found
 from crawler.job.job import Job
 from crawler.job.records import Outcome, PageRecord, encode_page
-from crawler.tools.bench.child import module_environment, run
+from crawler.tools.bench.process_cost import module_environment, run
 from crawler.url.urls.canonicaliser import Canonical
 
 PACKAGES = ("numpy", "bitarray", "mmh3", "rocksdict")

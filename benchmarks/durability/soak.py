@@ -37,7 +37,7 @@ import mmh3
 sys.path.append(str(Path(__file__).resolve().parents[2]))
 
 from benchmarks.kit.machine import describe_machine
-from crawler.tools.bench.child import module_environment
+from crawler.tools.bench.process_cost import module_environment
 
 PACKAGES = ("aiohttp", "selectolax", "mmh3", "numpy", "bitarray", "rocksdict")
 WINDOW = 400_000  # seeds: a little more than the rows that the frontier's window holds

@@ -21,7 +21,7 @@ sys.path += [str(Path(__file__).resolve().parents[2]), str(Path(__file__).resolv
 from crawls import SCHEDULERS, peer_versions
 
 from benchmarks.kit.machine import describe_machine
-from crawler.tools.bench.child import module_environment
+from crawler.tools.bench.process_cost import module_environment
 
 _SPIDER = """
 import os, time

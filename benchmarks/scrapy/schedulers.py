@@ -26,7 +26,7 @@ from web import Web, given_root, served
 
 from benchmarks.kit.machine import describe_machine
 from benchmarks.kit.made_pages import MADE_PAGES, make_files
-from crawler.tools.bench.child import run
+from crawler.tools.bench.process_cost import run
 
 PYTHON = Path(sys.executable)
 

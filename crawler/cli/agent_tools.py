@@ -57,7 +57,7 @@ _STATE = (
 
 Name = Annotated[str, Meta(description="Name of the crawl, as `crawl` returned it.")]
 Wait = Annotated[float, Meta(ge=0, le=50, description="Maximum seconds to wait for the crawl to end.")]
-Offset = Annotated[int, Meta(ge=0, description="Where to continue: `next_offset` of the previous answer.")]
+Offset = Annotated[int, Meta(ge=0, le=2**48, description="Where to continue: `next_offset` of the previous answer.")]
 
 
 class Answer(NamedTuple):
@@ -78,9 +78,13 @@ class Crawls:
         self._launcher = Launcher()
 
     def running(self) -> dict[str, bool]:
-        """Return for each crawl, by its name, whether it is running."""
-        found = sorted(each for each in self.directory.iterdir() if self._is_crawl(each))
-        return {each.name: lock_holder(each) is not None for each in found}
+        """Return for each readable crawl, by its name, whether it is running. Raises OSError."""
+        found = dict[str, bool]()
+        for directory in sorted(self.directory.iterdir()):
+            with suppress(OSError):  # another user's directory must not hinder the other crawls
+                if self._is_crawl(directory):
+                    found[directory.name] = lock_holder(directory) is not None
+        return found
 
     def place(self, name: str) -> Path:
         """Return the directory of an existing crawl. Raises UsageError."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import time
 from pathlib import Path
 
 from crawler.base.printable import printable
@@ -20,9 +19,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.description = "Find rule violations by a job's requests in access logs. Exit with 1 if there are any."
     add_subject(parser, in_store=False)
     parser.add_argument("logs", nargs="+", type=Path, metavar="ACCESS_LOG", help="plain, or gzip if named .gz")
-    parser.add_argument(
-        "--host", metavar="HOST", default="", help="host for log lines that do not name one (default: the only host)"
-    )
+    parser.add_argument("--host", metavar="HOST", default="", help="host of lines that name none (default: the only)")
     parser.add_argument("--json", action="store_true", help="one JSON object")
     parser.set_defaults(run=guarded(run))
 
@@ -36,17 +33,15 @@ def run(arguments: argparse.Namespace) -> int:
         raise UsageError(f"cannot read the log: {error}") from error
     if unread and not logged:
         # An audit that could read nothing must not pass as clean.
-        raise UsageError(
-            f"{unread} lines are not in the common or combined format, and no other line has a request by {agent}"
-        )
-    hosts = list(audit(jobs, logged, time.time()))
+        raise UsageError(f"{unread} lines are in no known format, and no other line has a request by {agent}")
+    hosts = list(audit(jobs, logged))
     if arguments.json:
         print(json.dumps({"unread_lines": unread, "hosts": hosts}, indent=2))
-    elif unread:
+    else:
         print(f"{unread} lines in no known format")
-    for host in [] if arguments.json else hosts:
-        print(", ".join(f"{key} {value}" for key, value in host.items() if key not in ("robots", "violations")))
-        for each in host["violations"]:
-            line = "no record" if each["record"] is None else f"record {each['record']['line']}"
-            print(printable(f"  {each['log']}: {each['rule']}: {each['target']}: {each['why']} ({line})"))
+        for host in hosts:
+            print(", ".join(f"{key} {value}" for key, value in host.items() if key not in ("robots", "violations")))
+            for each in host["violations"]:
+                line = "no record" if each["record"] is None else f"record {each['record']['line']}"
+                print(printable(f"  {each['log']}: {each['rule']}: {each['target']}: {each['why']} ({line})"))
     return Exit.FAILED if any(host["violations"] for host in hosts) else Exit.OK

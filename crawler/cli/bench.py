@@ -18,7 +18,7 @@ from crawler.cli.exit_codes import Exit, FailedError, UsageError
 from crawler.cli.options import quantity, whole_number
 from crawler.service.ending_signals import ending_signals
 from crawler.service.progress.text_table import text_table
-from crawler.tools.bench.child import module_environment
+from crawler.tools.bench.process_cost import module_environment
 from crawler.tools.bench.synthetic_crawl import CrawlFailedError, Measured, WebServers, measure, ours
 from crawler.tools.bench.synthetic_web import Mode, Shape, SyntheticWeb
 

@@ -45,25 +45,17 @@ def _open(link: str, directory: Path) -> None:
         _show(link)
         return
     way_in = directory.absolute() / WAY_IN
-
-    def remove() -> None:
-        try:
-            way_in.unlink(missing_ok=True)
-        except OSError as error:
-            log.warning("%s, which leads to the dashboard, could not be removed: %s", way_in, error.strerror)
-
-    atexit.register(remove)
     try:
         way_in.unlink(missing_ok=True)  # a killed process may have left this file
         with open(way_in, "x", encoding="utf-8", opener=private_opener) as stream:
             stream.write(_PAGE.format(link=html.escape(link)))
     except OSError as error:
         log.warning("%s: %s: open the dashboard's URL yourself", way_in, error.strerror)
-    else:
-        if _show(way_in.as_uri()):
-            threading.Event().wait(READ_WITHIN)
-    remove()
-    atexit.unregister(remove)
+        return
+    remove = atexit.register(way_in.unlink, missing_ok=True)
+    if _show(way_in.as_uri()):
+        threading.Event().wait(READ_WITHIN)
+    remove(missing_ok=True)
 
 
 def _show(address: str) -> bool:

@@ -147,26 +147,17 @@ def build_settings(
             from crawler.cli import after_run  # noqa: PLC0415, most crawls write no exports
 
             after_run.check(directory, settings, arguments.parquet)
+        if Sites(settings).rendered:
+            from crawler.web.browser.engines import find_engine  # noqa: PLC0415, few crawls render pages
+
+            find_engine(settings.browser)
     except FixedSettingError as error:
         raise UsageError(f"{source.at(error.table, error.key)}: {job_error_text(error)}") from error
     except (SettingsError, JobError, ValueError) as error:
         raise UsageError(job_error_text(error)) from error
-    if Sites(settings).rendered:
-        _check_engine(settings)
     if settings.text.extractor == "trafilatura" and (missing := missing_library()) is not None:
         raise UsageError(missing)
     return settings
-
-
-def _check_engine(settings: Settings) -> None:
-    """Raise UsageError if this machine has no browser, or no browser that may run."""
-    from crawler.web.browser.engines import EngineFault, find_engine  # noqa: PLC0415, few crawls render pages
-
-    try:
-        find_engine(settings.browser)
-    except EngineFault as error:
-        where = " ([browser] in --config FILE), only in a container that protects the machine"
-        raise UsageError(f"{error}{where if 'no_sandbox' in str(error) else ''}") from error
 
 
 def _beneath(arguments: argparse.Namespace) -> Tables:
@@ -177,9 +168,9 @@ def _beneath(arguments: argparse.Namespace) -> Tables:
 
 
 def read_again(arguments: argparse.Namespace) -> Settings:
-    """Return the settings that the crawl would have if it started now. Raises ConfigurationError, also if a file is a
-    pipe (its content is gone, and waiting for its writer would keep the crawl from ending) or if the configuration file
-    is empty (an editor may be about to write it)."""
+    """Return the settings that the crawl would have if it started now. Raises ConfigurationError, including when a file
+    is a pipe (its content is gone, and waiting for its writer would keep the crawl from ending) or if the configuration
+    file is empty (an editor may be about to write it)."""
 
     def read(path: Path) -> bytes:
         data = read_regular(path)

@@ -16,10 +16,10 @@ from crawler.cli.options import add_allowed
 from crawler.cli.subject import add_subject
 from crawler.inspect.export.beside import SourceError
 from crawler.inspect.export.csv_file import record_pieces, write_records
-from crawler.inspect.export.markdown import write_markdown
-from crawler.inspect.export.refused import Purposes
+from crawler.inspect.export.markdown_export import write_markdown
 from crawler.inspect.export.tables import Source, Written, write_parquet
 from crawler.inspect.export.web_archive import write_index, write_package
+from crawler.inspect.record_stream import Purposes
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -68,7 +68,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _text(out: Path, written: Written) -> str:
-    rows = [counted(number, _NOUNS[table]) for table, number in written.rows.items()]
+    rows = [counted(number, _NOUNS.get(table, table.removesuffix("s"))) for table, number in written.rows.items()]
     text = f"{out}: {', '.join(rows)}; {written.size:,} bytes"
     return "\n".join([text, *missing_text(written.without)])
 
@@ -77,10 +77,9 @@ def missing_text(without: Mapping[str, int]) -> Iterator[str]:
     """Yield a line for each table that lacks some of the pages."""
     for table, pages in without.items():
         if pages:
-            what, are = _WHAT[table]
             yield (
-                f"the {what} of {counted(pages, 'page')} {are} missing: the files are not in the job, or the pages "
-                "were finished without that output"
+                f"{counted(pages, 'page')} without {table}: the files are not in the job, or the pages were finished "
+                "without that output"
             )
 
 
@@ -123,5 +122,4 @@ def _export(arguments: argparse.Namespace) -> str:
     return export_wacz(job, arguments.wacz)
 
 
-_NOUNS = {"pages": "record", "links": "link", "text": "text", "structured": "structured row", "hosts": "host"}
-_WHAT = {"links": ("links", "are"), "text": ("text", "is"), "structured": ("structured data", "is")}
+_NOUNS = {"pages": "record", "structured": "structured row"}

@@ -82,26 +82,25 @@ class Launcher:
 
     async def launch(self, job: Path, words: Sequence[str], place: Path) -> str:
         """Start ``crawler crawl WORDS`` for a job, whose directory exists, with ``place`` as working directory. Returns
-        the outcome in one line. If a new crawl ends before it has created the job, the directory is removed and the
-        name is free again. Raises LaunchError, also if the crawl is already running."""
+        the outcome in one line. If the directory held nothing but files of a launch, and the crawl ends before it has
+        created the job, the directory is removed. Raises LaunchError, including when the crawl is already running."""
         async with self._one:
             # ``poll`` also reaps processes that have ended.
             self._started = [each for each in self._started if each.poll() is None]
-            log, is_new = job / LAUNCH_LOG, not holds_any(job)
+            log, is_new = job / LAUNCH_LOG, is_free(job)
             try:
                 if lock_holder(job) is not None:
                     raise LaunchError("the crawl is running")
                 process = await asyncio.to_thread(_start, ("crawl", f"--job={job}", *words), place, log)
-            except OSError as error:
-                raise LaunchError(f"cannot start the crawl: {error.filename or ''} {error.strerror}") from error
-            self._started.append(process)
-            try:
+                self._started.append(process)
                 return await _outcome(process, job, log)
-            except LaunchError as error:
+            except (LaunchError, OSError) as error:
                 if is_new and holds_any(job):
                     return f"It has already ended: {error}"
                 if is_new and lock_holder(job) is None:
                     await asyncio.to_thread(shutil.rmtree, job, ignore_errors=True)
+                if isinstance(error, OSError):
+                    raise LaunchError(f"cannot start the crawl: {error.filename or ''} {error.strerror}") from error
                 raise
 
 
@@ -315,7 +314,7 @@ def _words(settings: Mapping[str, Any]) -> list[str]:
             if value is False:
                 raise UsageError(f"{table}.{key} can only be switched on here")
             if flag in ("--include", "--exclude") and any(each.startswith("@") for each in value):
-                raise UsageError(f"{table}.{key} cannot name files here: write the patterns")
+                raise UsageError(f"{table}.{key} cannot name a file (@FILE) here: give the patterns themselves")
             words += flag_words(flag, value, options)
     return words
 

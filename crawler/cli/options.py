@@ -12,18 +12,8 @@ from typing import Any
 from msgspec import Struct
 
 from crawler.base.settings.leaving import secret_reference
-from crawler.base.settings.load import Source, check_tables, nearest, one_table_each
-from crawler.base.settings.parts import (
-    EMBEDDED,
-    HOST_KEYS,
-    KEPT,
-    ORDERS,
-    PURPOSES,
-    SCOPES,
-    SEEN_HASHES,
-    SEEN_KINDS,
-    Settings,
-)
+from crawler.base.settings.load import Source, check_tables, choices_of, nearest, one_table_each
+from crawler.base.settings.parts import KEPT, PURPOSES, Settings
 from crawler.base.units import BYTES, SECONDS, Quantity
 from crawler.cli.exit_codes import UsageError
 from crawler.cli.pattern_files import PatternFiles
@@ -91,9 +81,10 @@ _SWITCH: dict[str, Any] = {"action": "store_true"}
 
 
 def _flag(place: str, help: str, **options: Any) -> tuple[str, str, dict[str, Any]]:
-    """Return the flag of a setting: its table, its key, and the arguments for argparse. The default replaces ``{}`` in
-    ``help``."""
+    """Return the flag of a setting: its table, its key, and the arguments for argparse. Without ``options``, it is a
+    setting with choices. The default replaces ``{}`` in ``help``."""
     table, _, key = place.partition(".")
+    options = options or {"choices": choices_of(table, key)}
     return table, key, {**options, "help": help.format(getattr(getattr(_DEFAULTS, table), key))}
 
 
@@ -101,11 +92,9 @@ def _flag(place: str, help: str, **options: Any) -> tuple[str, str, dict[str, An
 # leaves the configuration unchanged.
 _OF_GROUPS = {
     "what to crawl": {
-        "--scope": _flag("crawl.scope", "what belongs to the crawl ({})", choices=SCOPES),
+        "--scope": _flag("crawl.scope", "what belongs to the crawl ({})"),
         "--hops-outside": _flag("crawl.hops_outside", "follow links that leave the scope for N hops ({})", **_COUNT),
-        "--embedded": _flag(
-            "links.embedded", "fetch embedded resources, such as images, in scope or anywhere ({})", choices=EMBEDDED
-        ),
+        "--embedded": _flag("links.embedded", "fetch embedded resources, such as images, in scope or anywhere ({})"),
         "--include": _flag("scope.include", f"follow only matching links; {_PATTERNS}", metavar="PATTERN", **_EACH),
         "--exclude": _flag("scope.exclude", f"skip matching links; {_PATTERNS}", metavar="PATTERN", **_EACH),
         "--known": _flag(
@@ -126,7 +115,7 @@ _OF_GROUPS = {
             type=purposes,
             metavar="NAME,...",
         ),
-        "--order": _flag("crawl.order", "which URLs are fetched first ({})", choices=ORDERS),
+        "--order": _flag("crawl.order", "which URLs are fetched first ({})"),
         "--recrawl": _flag(
             "recrawl.enabled", "revisit finished pages, each at its own pace; the crawl ends only at a limit", **_SWITCH
         ),
@@ -147,9 +136,7 @@ _OF_GROUPS = {
         "--user-agent": _flag("fetch.user_agent", "starts with a product token, as in name/1.0", metavar="TEXT"),
         "--delay": _flag("politeness.delay", "time between two requests to a host ({} s)", **_TIME),
         "--per-host": _flag("politeness.per_host", "concurrent requests to a host ({})", **_COUNT),
-        "--host-key": _flag(
-            "politeness.host_key", "group of hosts that shares one delay and the request slots ({})", choices=HOST_KEYS
-        ),
+        "--host-key": _flag("politeness.host_key", "group of hosts that shares one delay and the request slots ({})"),
         "--rate": _flag("politeness.rate", "requests per second in total (no limit)", type=float, metavar="N"),
         "--concurrency": _flag("crawl.concurrency", "URLs in flight ({})", **_COUNT),
         "--ignore-robots": _flag("robots.ignore", "do not fetch or obey robots.txt", **_SWITCH),
@@ -165,12 +152,10 @@ _OF_GROUPS = {
         ),
     },
     "seen-set": {
-        "--seen": _flag("seen.kind", "kind of seen-set; `crawler plan` compares them ({})", choices=SEEN_KINDS),
+        "--seen": _flag("seen.kind", "kind of seen-set; `crawler plan` compares them ({})"),
         "--fpp": _flag("seen.fpp", "bound on the seen-set's false-positive probability ({})", type=float, metavar="P"),
         "--capacity": _flag("seen.capacity", "URLs in the first slice ({})", **_COUNT),
-        "--hash": _flag(
-            "seen.hash", "hash of URLs: blake2b, which pages cannot forge, or the faster mmh3 ({})", choices=SEEN_HASHES
-        ),
+        "--hash": _flag("seen.hash", "hash of URLs: blake2b, which pages cannot forge, or the faster mmh3 ({})"),
         "--ledger": _flag(
             "seen.ledger",
             "confirm on disk URLs that the seen-set reports as seen, so that no page is skipped by mistake (on; "

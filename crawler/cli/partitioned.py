@@ -48,7 +48,7 @@ from crawler.job.job_lock import JobLock
 from crawler.job.metrics.pooled_stats import ABSENT, ELSEWHERE
 from crawler.service.background import background
 from crawler.service.crawl_progress import CrawlProgress
-from crawler.service.dashboard.server import Dashboard
+from crawler.service.dashboard.live_server import Dashboard
 from crawler.service.dashboard.token import TOKEN, access_of, keep_token, spoken_of
 from crawler.service.ending_signals import stopping_signals
 from crawler.service.facade import Result
@@ -69,6 +69,7 @@ log = logging.getLogger("crawler")
 
 SPOOLED = "seeds-{}.txt"  # seeds from standard input and pipes, in the directory of the crawl
 _PIECE = 2**20  # bytes
+_UNSEEN = 5.0  # seconds between two looks at the statistics if they are not shown
 _LEAVING = 10.0  # seconds for manually added workers to notice the end of the crawl and leave
 
 
@@ -278,7 +279,13 @@ class _Given:
 def _plan(directory: Path, crawl: CrawlFile, engine: str, given: _Given, progress: CrawlProgress) -> Plan:
     words = [*words_of(), "work", f"--engine={engine}", f"--crawl={crawl.name}"]
     words.append(f"--dir={directory}")
-    pages, drains = lambda: progress.fetched, partial(is_asked, directory)
+
+    def pages() -> int:
+        with contextlib.suppress(OSError):
+            progress.look()
+        return progress.fetched
+
+    drains = partial(is_asked, directory)
     return Plan(words, environment_of_another(), given.processes, given.instructions, given.reread, pages, drains)
 
 
@@ -286,7 +293,8 @@ async def _watched(supervisor: Supervisor, progress: CrawlProgress, view: Progre
     """Keep the workers running while showing the crawl, and stop them in an orderly way on a signal."""
     stop, loop = partial(supervisor.stop, Stop.INTERRUPTED), asyncio.get_running_loop()
     with view or contextlib.nullcontext():
-        looking = asyncio.create_task(keep_reporting(partial(_look, progress, view, notices)))
+        every = _UNSEEN if view is None else 1.0
+        looking = asyncio.create_task(keep_reporting(partial(_look, progress, view, notices), every))
         try:
             with stopping_signals(loop, stop, supervisor.kill):
                 return await supervisor.run()

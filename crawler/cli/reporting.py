@@ -26,7 +26,7 @@ from crawler.job.bucket.objects import BucketDown
 from crawler.job.crawl_file import holds_crawl
 from crawler.job.directory import holds_job
 from crawler.service.facade import Result
-from crawler.service.progress.ending import ending
+from crawler.service.progress.last_lines import ending
 
 if TYPE_CHECKING:
     from crawler.engine.hooks.loaded import Hooks

@@ -3,29 +3,23 @@
 from __future__ import annotations
 
 import argparse
-import json
 
 from crawler.cli.damaged_job import guarded
 from crawler.cli.exit_codes import Exit
 from crawler.cli.options import purposes
 from crawler.cli.subject import add_subject
 from crawler.inspect.crawl_partitions import crawl_partitions
-from crawler.inspect.export.refused import retracted
+from crawler.inspect.record_stream import retracted
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    parser.description = (
-        "List the URLs whose pages a job, running or not, holds although the sites now refuse a use of those pages. "
-        "Nothing is changed."
-    )
+    parser.description = "List the URLs whose pages a job holds although their sites now refuse a use of them."
     add_subject(parser)
     parser.add_argument("--purpose", type=purposes, required=True, metavar="NAME,...", help="the uses")
-    parser.add_argument("--json", action="store_true", help="one JSON object per URL: refusal and stored data")
     parser.set_defaults(run=guarded(run))
 
 
 def run(arguments: argparse.Namespace) -> int:
-    job = arguments.job
-    for found in retracted(crawl_partitions(job).jobs, arguments.purpose):
-        print(json.dumps(found, separators=(",", ":")) if arguments.json else found["url"])
+    for href in retracted(crawl_partitions(arguments.job).jobs, arguments.purpose):
+        print(href)
     return Exit.OK

@@ -20,15 +20,13 @@ from crawler.cli.export import missing_text, print_csv
 from crawler.cli.options import add_allowed
 from crawler.cli.subject import add_subject
 from crawler.inspect.export.csv_file import csv_pieces
-from crawler.inspect.export.query import READ, Answer, answers, columns_of_table, lack_of
-from crawler.inspect.export.tables import Source
+from crawler.inspect.export.sql_query import READ, Answer, answers, columns_of_table, lack_of
+from crawler.inspect.export.tables import KEPT, Source
 
 _ABOUT = {
     "records": "each visit of each URL, as in pages.jsonl",
     "pages": "each URL, as its last visit found it; the columns of records",
-    "links": "each link of each record",
-    "text": "the text of each record that has one",
-    "structured": "the structured data of each record that has any",
+    **{table: f"the rows of the output {table}" for table in KEPT},
     "hosts": "each host",
 }
 _EXAMPLE = "SELECT status, count(*) FROM pages GROUP BY ALL ORDER BY ALL"

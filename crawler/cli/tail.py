@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 import argparse
-import json
 import select
 import sys
-from collections.abc import Collection, Iterable, Iterator
 
 from crawler.cli.damaged_job import guarded
 from crawler.cli.exit_codes import Exit
-from crawler.cli.options import add_allowed, whole_number
+from crawler.cli.options import whole_number
 from crawler.cli.subject import add_subject
-from crawler.inspect.export.refused import refuses
 from crawler.inspect.record_stream import once_known, tail_of
-from crawler.job.output.changes import Change
 from crawler.job.records import Outcome
 
-_OF_REFUSED = ("url", "status", "outcome", "fetched_at", "consent", "consent_by", "visit", "cursor")
 _POLL = 0.25  # seconds between two checks of the job
 
 
@@ -40,7 +35,6 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         choices=[outcome.value for outcome in Outcome],
         help="only records with this outcome",
     )
-    add_allowed(parser)
     parser.set_defaults(run=guarded(run))
 
 
@@ -53,24 +47,12 @@ def run(arguments: argparse.Namespace) -> int:
         more = tail.changes
         once_known(job, lambda: tail.resume(arguments.since) or None)
     elif not arguments.all:
-        out.writelines(_usable(once_known(job, lambda: tail.last(arguments.n)), arguments.allowed))
+        out.writelines(once_known(job, lambda: tail.last(arguments.n)))
     while True:
-        for line in _usable(more(), arguments.allowed):
+        for line in more():
             out.write(line)
         out.flush()
         if not arguments.follow:
             return Exit.OK
         if reader.poll(_POLL * 1000):
             raise BrokenPipeError  # otherwise the command would fail only when it writes the next record
-
-
-def _usable(lines: Iterable[bytes], allowed: Collection[str]) -> Iterator[bytes]:
-    """Yield the lines of the records whose pages refuse none of the purposes. Any other record is replaced by a
-    deletion if it has a change, and left out otherwise."""
-    for line in lines:
-        record = json.loads(line) if allowed and b'"consent":' in line else {}
-        if not refuses(record, allowed):
-            yield line
-        elif "change" in record:
-            kept = {name: record[name] for name in _OF_REFUSED if name in record}
-            yield json.dumps(kept | {"change": Change.DELETE}, separators=(",", ":")).encode() + b"\n"

@@ -21,7 +21,7 @@ from crawler.cli.subject import add_subject_or_engine, subject_source
 from crawler.inspect.host_table import HostsAsked, Table
 from crawler.service.progress.top_view import screen
 from crawler.service.source import INTERVAL, Source
-from crawler.service.view import Unavailable
+from crawler.service.view_errors import Unavailable
 
 _HOSTS_EVERY = 5  # screen refreshes per refresh of the hosts: reading the hosts opens the store
 _HOSTS = HostsAsked("work", limit=100)

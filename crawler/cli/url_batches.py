@@ -18,8 +18,8 @@ from crawler.base.settings.parts import CLASSES
 from crawler.cli.damaged_job import say_defaults
 from crawler.cli.exit_codes import Exit, FailedError
 from crawler.cli.interruptible import run_interruptible
-from crawler.engine.discover import Discovery
 from crawler.engine.injector import Injector
+from crawler.engine.links_and_redirects import Discovery
 from crawler.engine.reading import Reading
 from crawler.inspect.crawl_partitions import CrawlPartitions, Partition, crawl_partitions
 from crawler.job.directory import BUCKET, JobError

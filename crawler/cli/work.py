@@ -74,7 +74,7 @@ from crawler.service.ending_signals import stopping_signals
 from crawler.service.facade import Result
 from crawler.service.notices import Notices
 from crawler.service.opening import bucket_of
-from crawler.service.progress.ending import left_over
+from crawler.service.progress.last_lines import left_over
 from crawler.service.progress.supervisor import keep_reporting
 from crawler.service.reloading import ConfigurationError
 from crawler.service.worker_session import WorkOptions, work

@@ -51,8 +51,8 @@ def check_crawl(directory: Path, settings: Settings) -> None:
     asked = settings.partitions.count
     if asked is not None and asked != crawl.partitions:
         raise JobError(
-            f"{directory} has {crawl.partitions} partitions, which cannot become {asked} after the crawl has started: "
-            "leave out --partition-count",
+            f"{directory} has {crawl.partitions} partitions, whose number cannot become {asked} after "
+            "the crawl has started: leave out --partition-count",
             new_job=True,
         )
     by = settings.partitions.placed_by
@@ -172,7 +172,7 @@ def new_id() -> str:
 
 def join_crawl(disk: Disk, directory: Path, crawl: CrawlFile, settings: Settings) -> CrawlFile:
     """Make the directory part of this crawl, unless it already is, and return the crawl file it then holds. Raises
-    JobError (also if another process has just started a crawl there with other settings) and OSError."""
+    JobError (including when another process has just started a crawl there with other settings) and OSError."""
     check_crawl(directory, settings)
     found = begin_crawl_file(disk, directory, crawl)
     check_crawl(directory, settings)

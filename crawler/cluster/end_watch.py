@@ -25,7 +25,8 @@ from crawler.job.partition.end_rounds import (
 
 END = "end"  # the name of the announcement's value
 STATUS = "status"  # the name of a partition's value
-SOON, LATE = 0.2, 2.0  # minimum and maximum seconds between two checks
+SOON, LATE = 0.2, 2.0  # minimum and maximum seconds between two checks ...
+BUSY = 0.5  # ... and seconds between them while there is work left here
 _SLOWER = 1.5  # factor by which the pause grows while nothing changes
 _TOLD_AGAIN = 2.0  # seconds after which a value is put again, because the carrier may have lost it
 
@@ -63,7 +64,7 @@ class EndWatch:
         while not self._is_known:
             await asyncio.sleep(pause)
             if not all(ours.is_at_rest for ours in self._ours().values()):
-                pause = SOON
+                pause = BUSY
                 continue
             try:
                 pause = SOON if await self.look() else min(LATE, _SLOWER * pause)

@@ -8,6 +8,7 @@ while, or at once if the coordinator has no pages left. Notes may be lost, so ea
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import math
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from itertools import starmap
@@ -20,8 +21,9 @@ from crawler.cluster.reach import Backoff, together
 from crawler.job.partition.notes import encode_note
 from crawler.job.partition.quota import CrawlQuota, Grant, PartitionQuota, Recall, Wish
 
-BANK = 0  # the partition whose owner coordinates
-LOOK = 0.1  # seconds between two checks of the partitions' needs
+BANK = 0  # the partition whose owner coordinates the quota
+LOOK = 0.4  # seconds between two checks of the partitions' needs while no note arrives
+SOON = 0.1  # ... and from a note to the next check
 AGAIN = 2.0  # seconds after which an unanswered note is repeated
 _LASTS = 3.0  # seconds for which requested pages last at a partition's pace; it requests more when half are spent ...
 _LEAST, _MOST = 16, 2**16  # ... minimum and maximum number of pages requested
@@ -144,6 +146,7 @@ class QuotaCoordinator:
         self._may_grant = may_grant
         self._accounts: dict[int, _Account] = {}
         self._till: _Till | None = None
+        self._has_heard = asyncio.Event()
 
     def allowance(self, number: int) -> int | None:
         """Return how many pages the partition may fetch in total, including those already fetched; None if there is no
@@ -164,6 +167,7 @@ class QuotaCoordinator:
 
     def heard(self, number: int, sender: int, said: Wish | Grant | Recall) -> None:
         """Process a note that the open partition with this number received."""
+        self._has_heard.set()
         account = self._accounts.get(number)
         if isinstance(said, Wish):
             if self._till is not None and number == BANK:
@@ -175,7 +179,11 @@ class QuotaCoordinator:
         """Request, grant and give back pages until cancelled."""
         backoff = Backoff()
         while self._limit is not None:
-            await asyncio.sleep(LOOK)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(LOOK):
+                    await self._has_heard.wait()
+                    await asyncio.sleep(SOON)
+            self._has_heard.clear()
             try:
                 await together(starmap(self._say, list(self._look(self._limit, asyncio.get_running_loop().time()))))
             except CarrierError:

@@ -28,7 +28,7 @@ from crawler.job.partition.rate_shares import (
 )
 
 RATE = "rate"  # the name of a value of each seat, and of the crawl
-LOOK = 0.3  # seconds between two updates
+LOOK, UNLIMITED = 0.3, 1.0  # seconds between two updates, and between two checks for a rate
 SILENT = 1.5  # seconds without an update from the lender after which another process tries to replace it
 _WINDOW = 1.5  # seconds over which requests are counted, approximately
 
@@ -72,7 +72,7 @@ class RateCoordinator:
                 await backoff.rest()
             else:
                 backoff.reset()
-                await asyncio.sleep(LOOK)
+                await asyncio.sleep(UNLIMITED if self._a_second is None else LOOK)
 
     async def leave(self) -> None:
         """Give up the share and the lender's claim, because this process makes no more requests."""

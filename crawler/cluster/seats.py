@@ -31,6 +31,8 @@ from crawler.job.partition.placement import place
 SPARE = 16  # extra seats: the process with the seeds may arrive after all others
 SEEDED = 0  # the partition that reads the seeds
 BEATEN = 2.0  # seconds after which a busy process updates its value
+NEXT = 3  # seats read from the last known one on; a process takes the first free seat, so new ones appear there
+WHOLE = 8  # all seats are read in two of this many looks
 MEMBER = "member"  # the name of a seat's value
 
 
@@ -96,7 +98,9 @@ class Seats:
         if self.mine is not None:
             await self._beat(self.mine)
         now = self._boottime()
-        for seat, value in zip(self.names, await call(carrier.get(self.names, MEMBER)), strict=True):
+        end = max((int(seat[1:]) for seat in self._known), default=0) + NEXT
+        some = self.names if self._me.beats % WHOLE <= 1 else self.names[:end]
+        for seat, value in zip(some, await call(carrier.get(some, MEMBER)), strict=True):
             self._note(seat, value, now)
         alive = {each.name: each for each, at in self._known.values() if now < at + HELD and each.name != name}
         return alive if self.mine is None else {**alive, name: self._me}

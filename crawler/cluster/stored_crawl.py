@@ -27,7 +27,7 @@ def join_store(
 ) -> tuple[CrawlFile, str]:
     """Join the crawl in the bucket with this directory. With ``begins``, the crawl may start here, and the bucket keeps
     the settings and the carrier's URL for workers that are added. Returns the crawl and that URL, which is empty if the
-    carrier is local to one machine. Raises BucketError (also if workers that use another carrier are running),
+    carrier is local to one machine. Raises BucketError (including when workers that use another carrier are running),
     BucketDown, CarrierRefusedError (if the settings do not fit the crawl), JobError, OSError."""
     check_crawl(directory, settings)
     if holds_crawl(directory) and read_here(directory) is None:
@@ -83,7 +83,7 @@ def _check_quiet(objects: Objects, crawl: CrawlObject, partitions: int) -> None:
 
 
 def stored_crawl(objects: Objects) -> Shape:
-    """Return the partitioned crawl in the bucket. Raises BucketDown, and BucketError also if there is none."""
+    """Return the partitioned crawl in the bucket. Raises BucketDown, and BucketError including when there is none."""
     _, shape = read_shape(objects)
     if shape is None:
         raise _nothing_in(objects)

@@ -15,7 +15,7 @@ from crawler.job.output.rotated_files import Head
 from crawler.job.records import Kept, PageRecord, Part
 from crawler.job.revisit import NOT_MODIFIED
 from crawler.job.verdict import Draft
-from crawler.web.archive.capture_records import RANDOM_BYTES, Capture, Earlier, conversion, payload_digest, records
+from crawler.web.archive.exchange_records import RANDOM_BYTES, Capture, Earlier, conversion, payload_digest, records
 from crawler.web.archive.gzip_member import members
 from crawler.web.archive.labels import ID_BYTES, date_label, milliseconds, record_id
 from crawler.web.archive.payloads import (
@@ -26,7 +26,7 @@ from crawler.web.archive.payloads import (
     sent_validators,
     validity_key,
 )
-from crawler.web.archive.warc_record import Field, warcinfo
+from crawler.web.archive.record_layout import Field, warcinfo
 from crawler.web.fetch import RawExchange
 
 Rows = tuple[tuple[bytes, bytes], ...]  # keys and values of the store

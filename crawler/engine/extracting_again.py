@@ -30,7 +30,7 @@ from crawler.url.refusal.forbidden_targets import Rule
 from crawler.web.extract.page_text import About, Forms
 from crawler.web.extract.text_pool import EXTRACTORS, TextLimits, TextPool, default_processes
 from crawler.web.fetch import is_html
-from crawler.web.links.markdown import is_markdown
+from crawler.web.links.markdown_links import is_markdown
 
 AGAIN = ("text", "markdown", "structured")  # outputs that can be made again
 EACH = 2  # pages in flight for each process
@@ -70,8 +70,8 @@ class ExtractingAgain:
         self._is_over = False
 
     async def run(self, clock: Callable[[], float], report: Callable[[], None]) -> None:
-        """Extract the pages. ``report`` is called after each sync. Raises OSError (also if the disk is full), JobError
-        and the exceptions in DAMAGE."""
+        """Extract the pages. ``report`` is called after each sync. Raises OSError (including when the disk is full),
+        JobError and the exceptions in DAMAGE."""
         loop, pages, next_sync = asyncio.get_running_loop(), self._due(), clock() + EVERY
 
         async def work() -> None:

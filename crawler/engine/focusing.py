@@ -15,8 +15,8 @@ from contextlib import AbstractContextManager, ExitStack
 from msgspec.structs import replace
 
 from crawler.engine.context import Context, without_host
+from crawler.engine.handed_page import HandedPage
 from crawler.engine.link_judge import SITEMAP, Link, LinkJudge
-from crawler.engine.page_handler import HandedPage
 from crawler.engine.reading import Unreadable
 from crawler.frontier.entry import Entry
 from crawler.frontier.lease import Lease

@@ -16,7 +16,7 @@ from crawler.base.memory import available_memory
 from crawler.base.settings.parts import SeenSettings
 from crawler.base.settings.sites import Sites
 from crawler.engine.context import Context
-from crawler.frontier.serving import Serving
+from crawler.frontier.capacity import Serving
 from crawler.inspect.host_states import HostStates
 from crawler.inspect.statistics import FailingProxy, HostFigures
 from crawler.job.job import Job
@@ -118,10 +118,11 @@ class Gauges:
 
     @property
     def hosts(self) -> HostFigures:
-        states = self.states
-        frontier, growing = self._job.frontier, states.growing
+        found, frontier = self.states.found, self._job.frontier
         silent, pending = frontier.hosts_without_page, frontier.hosts_pending
-        return HostFigures(pending, states.counts, states.slowest, growing, silent, states.scripted)
+        if found is None:
+            return HostFigures(pending, None, without_page=silent)
+        return HostFigures(pending, found.counts, found.times.slowest, found.times.growing, silent, found.scripted)
 
     async def _observe(self, runs: Callable[[], bool]) -> None:
         while True:

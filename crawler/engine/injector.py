@@ -9,8 +9,8 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from functools import partial
 
 from crawler.base.disk import PASSING, Expendable
-from crawler.engine.discover import Discovery
 from crawler.engine.fair_turns import Turns
+from crawler.engine.links_and_redirects import Discovery
 from crawler.job.checkpoint.envelope import EnvelopeError
 from crawler.job.found import Found
 from crawler.job.inbox import Answer, Inbox, UrlBatch

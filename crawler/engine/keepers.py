@@ -38,7 +38,7 @@ from crawler.web.extract.page_text import (
 from crawler.web.extract.text_pool import Texts
 from crawler.web.fetch import RawExchange, Response, Truncation, is_html
 from crawler.web.fetch.content_coding import Overlong, Undecodable, decoder, salvage
-from crawler.web.links.markdown import decoded, is_markdown
+from crawler.web.links.markdown_links import decoded, is_markdown
 
 _CODING = b"content-encoding"
 LINKS = OUTPUTS.index("links") + 1
@@ -138,16 +138,13 @@ class TextKeeper:
         )
 
     def gone(self, draft: Draft) -> Kept:
-        """Return the parts that replace the stored text of a URL that no longer has a text."""
+        """Return the parts that replace the stored text of a URL that no longer has a text, or may not be used."""
         record = draft.record
         is_unread = record.outcome is Outcome.FETCHED and record.status not in GONE and is_html(record.content_type)
-        if is_unread or not record.entry.revisit or not tells_content(record.outcome, record.status):
+        tells = record.is_dropped or tells_content(record.outcome, record.status)
+        if is_unread or not record.entry.revisit or not tells:
             return ()
-        return self.withdrawn(draft)
-
-    def withdrawn(self, draft: Draft) -> Kept:
-        """Return the rows that replace an earlier text, if there is one."""
-        row = gone_row(draft.record.entry.href, time_label(draft.record.fetched_at))
+        row = gone_row(record.entry.href, time_label(record.fetched_at))
         return tuple(Part(kind, row) for kind in self._kinds)
 
 
@@ -220,16 +217,16 @@ class Keepers:
         """Return the text parts of a page, and its language. ``body``: the page's body, which ``draft`` may lack."""
         return ((), None) if self._text is None else await self._text.keep(draft, body)
 
-    def withdrawn(self, draft: Draft) -> Kept:
-        """Return the parts that replace the stored text of a page that may no longer be used."""
-        return () if self._text is None or not draft.record.entry.revisit else self._text.withdrawn(draft)
+    def gone(self, draft: Draft) -> Kept:
+        """Return the parts that replace the stored text of a URL that no longer has a text, or may not be used."""
+        return () if self._text is None else self._text.gone(draft)
 
     async def keep(self, draft: Draft, text: Kept = ()) -> Kept:
         """See ``Keeper``. ``text``: the text parts of the page, if any."""
         kept: Kept = ()
         for keeper in self._keepers:
             kept += await keeper.keep(draft)
-        kept += text or (() if self._text is None else self._text.gone(draft))
+        kept += text or self.gone(draft)
         for keeper in self._after:
             kept += await keeper.keep(draft)
         return kept

@@ -21,8 +21,8 @@ from crawler.job.output import Record, lines_of, record_of
 from crawler.job.output.body_files import body_of
 from crawler.job.records import JournalError, decode_aside
 from crawler.web.archive.payloads import SEQUENCE
+from crawler.web.archive.record_layout import Kind
 from crawler.web.archive.warc_reader import FoundRecord, read_records
-from crawler.web.archive.warc_record import Kind
 from crawler.web.fetch import RawExchange, Truncation
 
 _PAIR: Any = np.dtype((np.int64, 2))

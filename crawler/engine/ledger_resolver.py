@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-INTERVAL = 0.25  # seconds in which doubted URLs accumulate before they are looked up
+INTERVAL = 0.5  # seconds in which doubted URLs accumulate before they are looked up
 MOST_INTERVAL = 1.0  # seconds; the longest time to accumulate them while pending URLs keep the crawl busy
 PAUSE = 2.0  # pause after a slice, as a multiple of its duration. Lookups take at most a third of the event loop's time
 MANY = 50_000  # doubted URLs above which lookups do not pause, so that their number stops growing

@@ -57,7 +57,7 @@ class Lifecycle:
         self.started_at = now
         self.reason: Stop | None = None  # why the run hands out no more URLs
         self.is_over = False
-        self.held = False  # True while the user pauses the run
+        self.held = False  # True while the run is paused by the user
         self.change(settings)
 
     def change(self, settings: CrawlSettings) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 from msgspec import Struct
 
 if TYPE_CHECKING:
-    from crawler.engine.page_handler import HandedPage  # processes with user code do not load the engine
+    from crawler.engine.handed_page import HandedPage  # processes with user code do not load the engine
 
 SITEMAP = "sitemap"  # the kind of a link from a sitemap
 

@@ -8,7 +8,7 @@ import math
 from bisect import bisect_left
 from typing import Any
 
-INTERVAL = 0.02  # seconds between two measurements
+INTERVAL = 0.1  # seconds between two measurements
 STALL = 0.25  # seconds; no page should cause a delay this long
 STANDSTILL = 0.1  # seconds; a shorter delay means a busy event loop, not a blocked one
 # Upper bounds of the classes of delay, in seconds: from 0.1 ms to 100 s, each 20% above the one before.
@@ -41,8 +41,7 @@ class LoopLag:
         self._classes[bisect_left(_ENDS, seconds)] += 1
         self._looks += 1
         self.longest = max(self.longest, seconds)
-        if seconds >= STANDSTILL:
-            self.total += seconds
+        self.total += _standstill(seconds)
         if seconds >= STALL:
             self.stalls += 1
 
@@ -60,8 +59,7 @@ class LoopLag:
     def stalled(self, now: float) -> float:
         """Return the total seconds of all standstills so far, including one that has just ended and is not yet
         observed. ``now`` is the time of the loop's clock."""
-        late = now - self._due
-        return self.total + late if late >= STANDSTILL else self.total
+        return self.total + _standstill(now - self._due)
 
     def figures(self) -> dict[str, float]:
         """Return, in seconds, the 99th percentile of the delays, the longest delay, and the sum of all standstills."""
@@ -75,6 +73,11 @@ class LoopLag:
             if left < 0:
                 return min(self.longest, _ENDS[number]) if number < len(_ENDS) else self.longest
         return 0.0
+
+
+def _standstill(late: float) -> float:
+    """Return how long the loop stood still if its timer is ``late``: on average half an interval longer."""
+    return late + INTERVAL / 2 if late >= STANDSTILL else 0.0
 
 
 def _in_loop() -> bool:

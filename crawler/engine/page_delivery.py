@@ -10,9 +10,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from crawler.engine.context import Context, without_host
-from crawler.engine.discover import Discovery
 from crawler.engine.focusing import Focusing
-from crawler.engine.page_handler import HANDED_OVER, HandedPage, PageHandler
+from crawler.engine.handed_page import HANDED_OVER, HandedPage, PageHandler
+from crawler.engine.links_and_redirects import Discovery
 from crawler.engine.user_code import AsksOfChange, PreviousVisit
 from crawler.frontier.lease import Lease
 from crawler.job.found import Found
@@ -34,14 +34,14 @@ class HandingOver:
         self._context = context
 
     def wants_body(self, content_type: str | None) -> bool:
-        """See ``PageHandler``."""
-        return self._handler.wants_body(content_type)
+        """Return whether the code may need bodies of this type (``type/subtype`` in lower case)."""
+        return self._handler.choice.has_type(content_type)
 
     def wants(self, draft: Draft) -> bool:
         """Return whether the page is passed to the code. Probes and pages that may not be used are never passed."""
         record = draft.record
         is_one = draft.is_kept and record.outcome in HANDED_OVER and not record.entry.probe
-        return is_one and self._handler.wants(record)
+        return is_one and self._handler.choice.wants(record.entry.href, record.status or 0, record.content_type)
 
     async def hand_over(self, lease: Lease, draft: Draft) -> HandedPage:
         """Wait until the code is done with the page, and add its result. Raises Withdrawn."""

@@ -46,7 +46,7 @@ class RobotsRedirect:
         # Raw answers, for the web archive.
         self.keep = StoreChoice(MAX_BYTES) if "warc" in settings.output.keep else None
         self._context = context
-        self._licenses: dict[str, tuple[float, Followed]] = {}  # by URL: time of the answer, and a license
+        self._licenses: dict[tuple[str, float], Followed] = {}  # by URL and day
         self._leads: dict[str, str] = {}  # redirecting host -> target host that it waits for
 
     async def follow(self, host: Host, address: str) -> Followed | NotNow:
@@ -58,12 +58,11 @@ class RobotsRedirect:
         refused = refusal_of_href(address, self.settings.fetch)
         if refused is not None:
             return Followed(Failure.refused(refused), elsewhere=name != host.name)
-        if self.member is not None and self.member.is_elsewhere(address):
-            return await self._ask_elsewhere(host.name, name, address, self.member)
-        known = self._known(name, address)
+        member = self.member if self.member is not None and self.member.is_elsewhere(address) else None
+        known = self._known(name, address) if member is None else None
         if known is not None:
             return known
-        if frontier.ad_hoc.share_a_key(host, name):
+        if member is None and frontier.ad_hoc.share_a_key(host, name):
             late = await self._again(host)
             if late is not None:
                 return late
@@ -74,30 +73,19 @@ class RobotsRedirect:
             return NotNow(LATER)
         self._leads[host.name] = name
         try:
-            return await self._ask_of(name, address, host)
+            return await (self._ask_of(name, address, host) if member is None else member.ask_robots(address))
         finally:
             del self._leads[host.name]
 
     async def follow_terms(self, host: Host, address: str) -> Followed | NotNow:
-        """Fetch a license from another host, or reuse a recent answer if another host has named the same license."""
-        now = self._context.clock()
-        if address in self._licenses and now - self._licenses[address][0] < TTL:
-            return self._licenses[address][1]
-        got = await self.follow(host, address)
+        """Fetch a license from another host, once a day for all hosts that name it."""
+        key = address, self._context.clock() // TTL
+        got = self._licenses.get(key) or await self.follow(host, address)
         if isinstance(got, Followed) and isinstance(got.answer, Response) and not unreachable(got.answer.status):
             if len(self._licenses) == LICENSES_MOST:
                 self._licenses.clear()
-            self._licenses[address] = now, got
+            self._licenses[key] = got
         return got
-
-    async def _ask_elsewhere(self, host: str, name: str, address: str, member: Membership) -> Followed | NotNow:
-        if len(self._leads) >= slow_slots(self.settings):
-            return NotNow(LATER)
-        self._leads[host] = name
-        try:
-            return await member.ask_robots(address)
-        finally:
-            del self._leads[host]
 
     async def for_another(self, address: str) -> Followed | NotNow:
         """Fetch an address of this partition that a robots.txt of another partition redirects to."""

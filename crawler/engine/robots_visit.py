@@ -12,23 +12,24 @@ from crawler.base.settings.parts import Settings
 from crawler.base.settings.sites import Sites
 from crawler.engine.archiving import Archive
 from crawler.engine.context import Context
-from crawler.engine.discover import Discovery
-from crawler.engine.judge import asked_to_wait, parse_retry_after, proxy_wait, request_outcome
+from crawler.engine.judge import asked_to_wait, proxy_wait, request_outcome
+from crawler.engine.links_and_redirects import Discovery
 from crawler.engine.membership import Membership
 from crawler.engine.outage_detector import RunOutage
 from crawler.engine.reading import Unreadable
 from crawler.engine.rendering.borrowing import Borrowing
 from crawler.engine.robots_redirect import RobotsRedirect
+from crawler.frontier.backoff_policy import JITTER, cut_retry_after
 from crawler.frontier.host_closed import HostClosed
 from crawler.frontier.lease import Lease, Retry, RobotsLater, SideRequestDone
-from crawler.frontier.politeness import JITTER, cut_retry_after, jitter
+from crawler.frontier.politeness import jitter
 from crawler.frontier.request_outcome import FailureClass, RequestOutcome
 from crawler.frontier.retries import retry_wait, tries_of
 from crawler.job.found import SITEMAP_DEPTH, Found
 from crawler.job.job import Job
-from crawler.job.records import Kept
+from crawler.job.records import Kept, PageRecord
 from crawler.job.verdict import Draft, RobotsAnswer, TryAgain
-from crawler.url.consent.statements import NOTHING_STATED, Stated
+from crawler.url.consent.statements import NOTHING_STATED, Stated, stricter
 from crawler.url.consent.terms import RSL_FILE, TDM_FILE, TDMREP, Rules, read_terms
 from crawler.url.refusal.forbidden_targets import Refusal
 from crawler.url.robots.parse import RobotsRules, robots_for_status, robots_url, target_of
@@ -37,7 +38,7 @@ from crawler.web.fetch.robots_answers import NoRobots, Robots, RobotsCache, Robo
 from crawler.web.fetch.robots_fetch import locate
 
 REFUSED_FOR = 60.0  # seconds; the lifetime of a looked-up address
-LICENSES_MOST = 16  # maximum number of licenses named by pages of one host that are read
+FILES_MOST = 16  # maximum number of files with terms of one host that are read
 
 log = logging.getLogger("crawler")
 
@@ -88,25 +89,27 @@ class RobotsVisits:
         refusal = self._context.reading.read(robots.refusal, href)
         return RobotsRefusal(refusal.error, lasting=False) if isinstance(refusal, Unreadable) else refusal
 
-    def stated(self, name: str, href: str) -> tuple[Stated, str | None] | None:
-        """Return what the host's robots.txt states about uses of a URL, and the URL of its terms; None if robots.txt
-        has no such lines. The robots.txt must be at hand."""
-        robots = None if self.ignores(name) else self._cache.get(name)
-        return None if robots is None else robots.stated(href)
+    def add_terms(self, name: str, record: PageRecord) -> None:
+        """Add to a record what the host states about uses of its URL, and the host's license if the record has none."""
+        robots, href = None if self.ignores(name) else self._cache.get(name), record.entry.href
+        if robots is not None and robots.statements:
+            record.consent = stricter(*[each.of(target_of(href)) for each in robots.statements], record.consent)
+        if robots is not None and robots.rules.license is not None and record.license is None:
+            record.license = self._locate(robots.rules.license, robots_url(href))
 
-    async def licensed(self, lease: Lease, draft: Draft, written: str, base: str) -> Stated:
-        """Return what a license states about the page that names it. Raises TryAgain if the license must be fetched
+    async def licensed(self, lease: Lease, draft: Draft) -> Stated:
+        """Return what the license that a page names states about it. Raises TryAgain if the license must be fetched
         first."""
-        name, entry = lease.host.name, draft.record.entry
-        address, robots = self._locate(written, base), self._cache.get(name)
-        if address is None or robots is None or not self._settings.purpose.uses or self.ignores(name):
+        name, entry, address = lease.host.name, draft.record.entry, draft.record.license
+        robots = None if address is None or self.ignores(name) else self._cache.get(name)
+        if address is None or robots is None or not self._settings.purpose.uses:
             return NOTHING_STATED
         if robots.rules.license is not None and address == self._locate(robots.rules.license, robots_url(entry.href)):
             return NOTHING_STATED  # this license, of the whole host, already counts for all its pages
-        if address in robots.licenses:
-            return robots.licenses[address].of(target_of(entry.href))
+        if address in robots.terms:
+            return robots.terms[address].of(target_of(entry.href))
         self._named[name] = address
-        if len(robots.licenses) >= LICENSES_MOST or self.terms_due(name, entry.href) is None:
+        if len(robots.terms) >= FILES_MOST or self.terms_due(name, entry.href) is None:
             del self._named[name]
             return NOTHING_STATED
         await self.ask_terms(name)
@@ -164,23 +167,22 @@ class RobotsVisits:
         result = await fetch_robots(fetcher, href, follow, self._locate, self._redirect.keep, file=file)
         await self._context.turns.turn()
         now = self._context.clock()
-        if await self._is_taken_back(lease, href, result, now):
+        ours = await self._is_our_fault(lease, href, result, now)
+        kept = () if ours or isinstance(result, NotNow) else await self._kept(result, now)
+        await self._job.room()
+        if ours:
+            self._job.take_back(lease, self._context.clock())
             return
         if isinstance(result, NotNow):
-            await self._job.room()
             self._come_back(lease, result.wait * (1 + JITTER * jitter(host.name, 1)), now)
             return
         if isinstance(result.answer, Failure) and result.answer.kind is FailureKind.PROXY:
-            await self._job.room()
             self._come_back(lease, proxy_wait(settings.retry, host.name), now)  # the proxy failed, not the host
             return
         if terms is not None:
-            kept = await self._kept(result, now)
-            await self._job.room()
             self._terms(lease, terms[0], href, result, kept, now)
             return
         if isinstance(result.answer, Failure) and result.answer.refusal is not None:
-            await self._job.room()
             self._refused(lease, result, result.answer.refusal, now)
             return
         copy = self._cache.good_copy(host.name, now) if result.says_nothing else None
@@ -188,18 +190,16 @@ class RobotsVisits:
         stored = encode_robots(part or result.answer, now - result.last.age, copy)
         with self._context.slots.wait():
             robots = await self._cache.decode_aside(stored)
-        kept = await self._kept(result, now)
         await self._job.room()
         now = now if isinstance(result.answer, Failure) else self._context.clock()
         request = request_outcome(result.answer)
         if robots.failure is not None and robots.failure.kind is FailureKind.INTERNAL:
             request = request._replace(failure=FailureClass.INTERNAL)
         again = part is not None and host.politeness.robots_tries > 0  # cut off twice in a row
-        wait = None if again or copy is not None else self._wait(lease, result, request.failure, now)
-        # Do not charge this host for requests to another host.
-        charged = RequestOutcome(result.seconds, result.received)
-        if not (part is not None and wait is None):
-            charged = self._charged(result, request.failure, now)
+        charged = self._charged(result, request.failure, now)
+        wait = None if again or copy is not None else self._wait(lease, result, charged.retry_after)
+        if part is not None and wait is None:
+            charged = RequestOutcome(result.seconds, result.received)
         if wait is None:
             until = robots.asked_at + self._cache.ttl(robots)
             self._known(lease, href, robots, RobotsAnswer(stored, until, robots.crawl_delay, charged, kept=kept), now)
@@ -208,6 +208,7 @@ class RobotsVisits:
             self._say_when(lease, result.answer, now)
 
     def _charged(self, result: RobotsResult, failure: FailureClass | None, now: float) -> RequestOutcome:
+        """Return what the requests mean for the host. It is not charged for requests to another host."""
         charged = RequestOutcome(result.seconds, result.received, None if result.last.elsewhere else failure)
         if isinstance(result.answer, Response) and not result.last.elsewhere:
             stated = self._context.reading.read(asked_to_wait, charged, result.answer, now)
@@ -216,9 +217,9 @@ class RobotsVisits:
 
     def _terms(self, lease: Lease, kind: str, href: str, result: RobotsResult, kept: Kept, now: float) -> None:
         """End the lease with the contents of a file with terms, or with the time of the next try."""
-        name, answer, failure = lease.host.name, result.answer, request_outcome(result.answer).failure
-        request, rules = self._charged(result, failure, now), Rules()
-        wait = self._wait(lease, result, failure, now)
+        name, answer, rules = lease.host.name, result.answer, Rules()
+        request = self._charged(result, request_outcome(answer).failure, now)
+        wait = self._wait(lease, result, request.retry_after)
         if wait is not None and not (isinstance(answer, Failure) and answer.refusal):
             self._job.robots_later(lease, wait, now, request)
             return
@@ -231,8 +232,7 @@ class RobotsVisits:
         until = robots.asked_at + self._cache.ttl(robots)
         self._job.robots_known(lease, RobotsAnswer(stored, until, robots.crawl_delay, request, kept=kept), now)
         self._cache.forget(name)
-        if kind == self._named.get(name):
-            del self._named[name]
+        self._named.pop(name, None)
 
     async def _kept(self, result: RobotsResult, now: float) -> Kept:
         """Return what outputs store of all answers, including those of other hosts."""
@@ -243,17 +243,12 @@ class RobotsVisits:
             [(each.address, later + each.ended - each.seconds, each.raw) for each in result.exchanged]
         )
 
-    async def _is_taken_back(self, lease: Lease, href: str, result: RobotsResult | NotNow, now: float) -> bool:
-        """Take the lease back if our own network was down, and return whether it was."""
+    async def _is_our_fault(self, lease: Lease, href: str, result: RobotsResult | NotNow, now: float) -> bool:
+        """Return whether our own network was down."""
         if isinstance(result, NotNow) or result.redirects or result.last.elsewhere:
             self._line.detector.heard(lease, href)  # the host answered with a redirect
-            ours = not isinstance(result, NotNow) and isinstance(result.answer, Failure) and self._line.detector.holds
-        else:
-            ours = await self._line.is_at_fault(lease, href, result.answer, now)
-        if ours:
-            await self._job.room()
-            self._job.take_back(lease, self._context.clock())
-        return ours
+            return not isinstance(result, NotNow) and isinstance(result.answer, Failure) and self._line.detector.holds
+        return await self._line.is_at_fault(lease, href, result.answer, now)
 
     def _refused(self, lease: Lease, result: RobotsResult, refusal: Refusal, now: float) -> None:
         """Refuse the host's URLs, because one of our own rules forbids its robots.txt or the target of its redirect."""
@@ -262,17 +257,16 @@ class RobotsVisits:
         frontier.refused.remember(lease.host.name, refusal, now + REFUSED_FOR)
         self._job.change_hosts(lambda batch: frontier.finish(lease, SideRequestDone(asked), now, batch))
 
-    def _wait(self, lease: Lease, result: RobotsResult, failure: FailureClass | None, now: float) -> float | None:
-        """Return the seconds until robots.txt is requested again; None if this answer is final."""
-        host, answer, settings = lease.host, result.answer, self._settings
-        failed = isinstance(answer, Failure)
+    def _wait(self, lease: Lease, result: RobotsResult, after: float | None) -> float | None:
+        """Return the seconds until robots.txt is requested again; None if this answer is final. ``after``: the seconds
+        for which the host asks to wait."""
+        host, settings, failed = lease.host, self._settings, isinstance(result.answer, Failure)
+        failure, tries = request_outcome(result.answer).failure, host.politeness.robots_tries + 1
         failed_as = failure if failed and failure is not None else FailureClass.SERVER_ERROR
-        tries = host.politeness.robots_tries + 1
         # Retry as often as the class of failure allows, even if another try is unlikely to succeed.
         if not (failed or result.may_pass) or tries >= tries_of(failed_as, settings.retry):
             return None
-        wait, after = retry_wait(tries, settings.retry, host.name), self._retry_after(answer, now) or 0.0
-        return max(wait, cut_retry_after(after, settings.politeness))
+        return max(retry_wait(tries, settings.retry, host.name), cut_retry_after(after or 0.0, settings.politeness))
 
     def _say_when(self, lease: Lease, answer: Response | Failure, now: float) -> None:
         """Log when robots.txt will be requested again. That may be later than the retry wait, if the host is held for
@@ -281,12 +275,6 @@ class RobotsVisits:
         if host.politeness.robots_tries == 1 and not (failed and self._line.seeds.covers(lease)):
             why = answer.error if isinstance(answer, Failure) else str(answer.status)
             log.warning("%s: robots.txt is retried in %.0f s: %s", host.name, host.politeness.next_time - now, why)
-
-    def _retry_after(self, answer: Response | Failure, now: float) -> float | None:
-        if isinstance(answer, Failure):
-            return None
-        stated = self._context.reading.read(parse_retry_after, answer.retry_after, now, answer.headers.get("Date"))
-        return None if isinstance(stated, Unreadable) else stated
 
     def _known(self, lease: Lease, href: str, robots: Robots, answer: RobotsAnswer, now: float) -> None:
         name = lease.host.name

@@ -27,18 +27,18 @@ from crawler.base.settings.sites import Sites
 from crawler.engine.archiving import WARC, head_of_files
 from crawler.engine.checkpoint_loop import DurabilityLoop
 from crawler.engine.context import Context
-from crawler.engine.discover import Discovery
 from crawler.engine.ending import Ending
 from crawler.engine.gauges import Gauges, ProxyWatch
 from crawler.engine.injector import Injector
 from crawler.engine.ledger_resolver import resolve_beside
 from crawler.engine.lifecycle import Lifecycle, Pause, PausedBy, State, Stop
+from crawler.engine.links_and_redirects import Discovery
 from crawler.engine.membership import FencedNetwork, Membership
 from crawler.engine.outage_detector import RunOutage
 from crawler.engine.robots_visit import RobotsVisits
 from crawler.engine.visit import Visitor
+from crawler.frontier.capacity import Bar, Serving
 from crawler.frontier.lease import Lease
-from crawler.frontier.serving import Bar, Serving
 from crawler.inspect.statistics import JobFigures, RunFigures, SlotFigures, assemble
 from crawler.job.inbox import Inbox
 from crawler.job.job import Job

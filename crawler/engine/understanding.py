@@ -13,8 +13,8 @@ from msgspec import Struct
 from msgspec.structs import astuple, replace
 
 from crawler.base.settings.parts import WHOLE, DescribedLinks, LinkSettings, OutputSettings, Settings
-from crawler.engine.discover import Discovery, wants_edges
 from crawler.engine.judge import answer_of, judge, request_outcome
+from crawler.engine.links_and_redirects import Discovery, wants_edges
 from crawler.frontier.entry import Entry
 from crawler.frontier.lease import Retry
 from crawler.frontier.traps.challenges import (
@@ -27,7 +27,7 @@ from crawler.frontier.traps.challenges import (
 from crawler.job.records import NO_EXCHANGE, NO_PROFILE, Exchanged, Outcome, PageRecord, Profile
 from crawler.job.revisit import NOT_MODIFIED
 from crawler.job.verdict import NO_HEADING, Draft, Heading, Throttled, Verdict, dropped
-from crawler.url.consent.statements import POLICY, Stated, of_directives, of_headers, of_metas, refusal, stricter
+from crawler.url.consent.statements import RESERVATION, Stated, of_directives, of_headers, of_metas, refusal, stricter
 from crawler.url.refusal.forbidden_targets import Refusal
 from crawler.url.robots.directives import directives, forbids_links
 from crawler.url.robots.parse import product_token
@@ -43,7 +43,7 @@ from crawler.web.links.script_signs import signs_of
 
 PRECONDITION_FAILED = 412
 UNASKED = "not modified, by an answer to a request without a condition"
-_TELLING = frozenset(("x-robots-tag", "link", "refresh", "content-usage", "tdm-reservation", POLICY)) | WALL_HEADERS
+_TELLING = frozenset(("x-robots-tag", "link", "refresh", "content-usage", RESERVATION)) | WALL_HEADERS
 HEADER_MOST = 1_000  # maximum characters of a header in a record
 _STEP = 256 * 1024  # number of bytes whose digest takes a millisecond
 
@@ -64,15 +64,14 @@ class HeadingReader:
         if _TELLING.isdisjoint(map(str.lower, result.headers)):
             return NO_HEADING
         tags, links, refresh = (result.values(name) for name in ("X-Robots-Tag", "Link", "Refresh"))
-        stated_of = of_headers(result.values("Content-Usage"), result.values("tdm-reservation"))
+        stated_of = of_headers(result.values("Content-Usage"), result.values(RESERVATION))
         challenge = challenge_by_headers(result.values)
         if not 200 <= result.status < 400 or result.location is not None:
             return Heading(tags, stated=stated_of)
         stated = refresh[0] if refresh else None
         moves = parse_refresh(stated) if stated and "refresh" in self.links.kinds else None
         hrefs = tuple(header_links(links, stated, self.links))
-        policy = next(iter(result.values(POLICY)), None)
-        return Heading(tags, hrefs, challenge, moves, stated_of, license_in(links), policy)
+        return Heading(tags, hrefs, challenge, moves, stated_of, license_in(links))
 
     def directives(self, heading: Heading, metas: tuple[tuple[str, str], ...], now: float) -> tuple[str, ...]:
         """Return the combined robots directives from the headers and from the page."""
@@ -199,46 +198,34 @@ class Understanding:
         verdict = judge(entry, result, now, self.retry)
         if isinstance(verdict, Retry):
             return verdict
-        answer = answer_of(result, conditional=conditional) if is_compared else None
-        verdict.answer = answer
-        if isinstance(verdict, Draft) and isinstance(result, Response):
+        draft = verdict.last if isinstance(verdict, Throttled) else verdict
+        if draft is None:
+            return verdict
+        draft.answer = answer_of(result, conditional=conditional) if is_compared else None
+        if isinstance(result, Response):
             if result.status == NOT_MODIFIED and not conditional:
-                verdict.record.error = UNASKED
-            verdict.response = result
-        self.describe(verdict, entry, result)
+                draft.record.error = UNASKED
+            draft.response = result
+        self.describe(draft, entry, result)
         return verdict
 
-    def describe(self, verdict: Draft | Throttled, entry: Entry, result: Response | Failure) -> None:
-        """Add the fields of the exchange to a record."""
-        if isinstance(verdict, Throttled):
-            if verdict.last is not None:
-                self.describer.describe(verdict.last, entry, result)
-            return
-        verdict.heading, verdict.raw = self.headings.read(result), result.raw
-        record = verdict.record
+    def describe(self, draft: Draft, entry: Entry, result: Response | Failure) -> None:
+        """Add the fields of the exchange to a draft."""
+        draft.heading, draft.raw = self.headings.read(result), result.raw
+        record = draft.record
         self.describer.describe(record, entry, result)
-        if verdict.heading is NO_HEADING:
+        if draft.heading is NO_HEADING:
             return
-        heading, now = verdict.heading, record.fetched_at
+        heading, now = draft.heading, record.fetched_at
         record.robots = self.headings.directives(heading, (), now)
-        record.license = _terms(entry.href, heading.license or heading.policy)
+        record.license = heading.license and locate(heading.license, record.entry.href)
         image = (record.content_type or "").startswith("image/")
         record.consent = stricter(heading.stated, of_directives(record.robots, "X-Robots-Tag", now, image=image))
 
-    def add_terms(self, verdict: Draft | Throttled, stated: Stated, license: str | None) -> None:
-        """Add the statements of the host's robots.txt about uses of the URL."""
-        record = verdict.last if isinstance(verdict, Throttled) else verdict.record
-        if record is not None and (stated or license):
-            record.consent = stricter(stated, record.consent)
-            record.license = record.license or _terms(record.entry.href, license)
-
     def refusal(self, record: PageRecord) -> Refusal | None:
         """Return why the page may not be used for the crawl's purpose; None if it may, or if the crawl has no stated
-        purpose. A 304 need not repeat the statements of the page."""
-        purpose = self._purpose
-        if record.status == NOT_MODIFIED and purpose.unstated != "allow":
-            purpose = replace(purpose, unstated="allow")
-        return refusal(record.consent, purpose) if purpose.uses else None
+        purpose."""
+        return refusal(record.consent, self._purpose, is_whole=record.status != NOT_MODIFIED)
 
     def obey(self, draft: Draft) -> None:
         """Drop a page that may not be used for the crawl's purpose. A page is also dropped if its elements, which may
@@ -265,11 +252,10 @@ class Understanding:
         challenge = challenge_by_markup(body, len(links.hrefs)) or login_page(href, record.entry.redirects, body)
         profile = self.describer.page(href, record.profile, links, discovery.canonical)
         robots = self.headings.directives(heading, links.metas, record.fetched_at)
-        consent, license = record.consent, links.license
+        consent = record.consent
         if robots or links.metas:
-            stated_in_metas, policy = of_metas(links.metas)
-            consent = stricter(consent, of_directives(robots, "meta robots", record.fetched_at), stated_in_metas)
-            license = license or policy
+            of_robots = of_directives(robots, "meta robots", record.fetched_at)
+            consent = stricter(consent, of_robots, of_metas(links.metas))
         is_whole = links.cut is None and not links.truncated and is_html(record.content_type)
         needs = signs_of(body, len(links.hrefs), moves=bool(heading.refresh or links.refresh)) if is_whole else ()
         written = [*stated, *links.hrefs] if stated else links.hrefs
@@ -279,13 +265,8 @@ class Understanding:
         elif stated:
             links = replace(links, hrefs=[*discovery.resolve(href, stated), *links.hrefs])
         base, refresh = discovery.base(href, links.base), heading.refresh or links.refresh
-        license = _terms(base, license) or record.license if license else record.license
+        license = (links.license and locate(links.license, base)) or record.license
         return PageFacts(links, base, written, profile, robots, challenge, refresh, needs, consent, license)
-
-
-def _terms(base: str, written: str | None) -> str | None:
-    """Return the URL of terms of use, resolved against ``base``; None if it is unknown."""
-    return None if written is None else locate(written, base)
 
 
 def payload_digest(body: bytes) -> Generator[None, None, str]:

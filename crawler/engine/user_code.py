@@ -7,8 +7,8 @@ from typing import Any
 
 from msgspec import Struct, field, to_builtins
 
+from crawler.engine.handed_page import HandedPage, PageHandler
 from crawler.engine.link_judge import LinkJudge
-from crawler.engine.page_handler import HandedPage, PageHandler
 
 
 class HookFigures(Struct):

@@ -29,12 +29,12 @@ from crawler.base.settings.parts import Settings
 from crawler.base.settings.sites import Sites
 from crawler.engine.archiving import Archive
 from crawler.engine.context import Context
-from crawler.engine.discover import Discovery, listed_depth, some_of, together
+from crawler.engine.handed_page import Withdrawn
 from crawler.engine.judge import as_not_found, by_text, judge, partial_answer
 from crawler.engine.keepers import BodyKeeper, Keepers
+from crawler.engine.links_and_redirects import Discovery, listed_depth, some_of, together
 from crawler.engine.on_disk import OnDisk
 from crawler.engine.page_delivery import OwnCode
-from crawler.engine.page_handler import Withdrawn
 from crawler.engine.page_reader import PageReader
 from crawler.engine.reading import Unreadable
 from crawler.engine.robots_visit import REFUSED_FOR, RobotsVisits
@@ -63,7 +63,7 @@ from crawler.url.urls.canonicaliser import Canonical
 from crawler.web.fetch import ACCEPT_MARKDOWN, Failure, FailureKind, Followed, NotNow, Response, is_html, with_own
 from crawler.web.links.extract import PageLinks
 from crawler.web.links.headers import FEED, MARKDOWN
-from crawler.web.links.markdown import is_markdown
+from crawler.web.links.markdown_links import is_markdown
 from crawler.web.links.refresh import Refresh
 from crawler.web.links.sitemap import (
     FEED_TYPES,
@@ -284,7 +284,6 @@ class Visitor:
     async def _visit_url(self, lease: Lease, entry: Entry) -> Draft | None:
         """Fetch a URL and finish it. Returns the draft if it will be finished after text extraction."""
         declared = self._understanding.links.sitemaps and not entry.is_leaf and self._is_declared(entry)
-        terms = self._robots.stated(lease.host.name, entry.href)
         headers = conditions = self._job.revisiting.conditions(entry)
         types, code, markdown = self._sitemap_types(entry, declared), self._code.handing_over, False
         is_external = entry.is_leaf and self._understanding.links.external
@@ -327,13 +326,12 @@ class Visitor:
         else:
             self._robots.borrowing.line.detector.heard(lease, entry.href)
         verdict = self._verdict(entry, result, now, conditional=bool(conditions))
-        if terms is not None and not isinstance(verdict, Retry):
-            self._context.reading.read(self._understanding.add_terms, verdict, *terms)
         if isinstance(verdict, Retry):
             self._job.retry(lease, verdict, now)
         elif isinstance(verdict, Throttled):
-            await self._throttle(lease, verdict, result)
+            await self._throttle(lease, verdict)
         else:
+            self._robots.add_terms(lease.host.name, verdict.record)
             if verdict.response is not None:
                 await self._read(lease, verdict, read_by_crawl, declared=declared)
             elif isinstance(result, Failure) and result.kind is FailureKind.TOO_LARGE:
@@ -343,10 +341,13 @@ class Visitor:
                 return verdict
         return None
 
-    async def _throttle(self, lease: Lease, verdict: Throttled, result: Response | Failure) -> None:
+    async def _throttle(self, lease: Lease, verdict: Throttled) -> None:
         last = verdict.last
-        if last is not None and self._keepers is not None and self._understanding.refusal(last) is None:
-            verdict.kept = await self._kept(self._keepers, Draft(last, verdict.request, raw=result.raw))
+        if last is not None:
+            self._robots.add_terms(lease.host.name, last.record)
+            self._understanding.obey(last)
+            if self._keepers is not None and last.is_kept:
+                last.kept = await self._kept(self._keepers, last)
         self._job.throttle(lease, verdict, self._context.clock())
 
     async def _turn(self, *, bulk: bool = False) -> None:
@@ -372,9 +373,6 @@ class Visitor:
         """Parse the answer, and add its contents to the draft. ``declared``: True if the answer should list URLs."""
         record, body, response = draft.record, draft.body, draft.response
         entry, content_type = record.entry, record.content_type
-        if draft.heading.license is not None:
-            stated = await self._robots.licensed(lease, draft, draft.heading.license, entry.href)
-            record.consent = stricter(record.consent, stated)
         if self._understanding.describer.wants_digest and response is not None and response.body is not None:
             digest = await self._aside(payload_digest(response.body))
             record.profile = record.profile._replace(payload_digest=digest)
@@ -402,17 +400,17 @@ class Visitor:
     async def _page(self, lease: Lease, draft: Draft, body: bytes, *, markdown: bool) -> None:
         """Add the facts of a page, raw or rendered by a browser, and act on them."""
         facts = await self._told(lease, draft, body, markdown=markdown)
-        if not isinstance(facts, Unreadable) and facts.links.license is not None:
-            stated = await self._robots.licensed(lease, draft, facts.links.license, facts.base)
-            facts.consent = stricter(facts.consent, stated)
         browser = self._rendering
-        if browser and not (markdown or isinstance(facts, Unreadable)) and await browser.render(lease, draft, facts):
-            raw, body, before = body, draft.body or b"", facts
-            facts = await self._told(lease, draft, body, added=browser.with_ways)
-            if not isinstance(facts, Unreadable):
-                browser.pays.learned(lease, draft, (before, raw), (facts, body))
-                facts.profile = facts.profile._replace(charset=before.profile.charset)
-                facts.consent = stricter(before.consent, facts.consent)
+        if browser and not (markdown or isinstance(facts, Unreadable)):
+            made = await browser.render(lease, draft, facts)
+            if made is not None:
+                raw, body, before = body, made.html, facts
+                added = partial(browser.with_ways, made, draft.record.entry.href)
+                facts = await self._told(lease, draft, body, added=added)
+                if not isinstance(facts, Unreadable):
+                    browser.learned(lease, draft, (before, raw), (facts, body))
+                    facts.profile = facts.profile._replace(charset=before.profile.charset)
+                    facts.consent = stricter(before.consent, facts.consent)
         with self._context.slots.wait() if len(body) > LONG else contextlib.nullcontext():
             await self._understood(lease, draft, body, facts)
 
@@ -423,7 +421,7 @@ class Visitor:
         body: bytes,
         *,
         markdown: bool = False,
-        added: Callable[[Draft, PageLinks], PageLinks] | None = None,
+        added: Callable[[PageLinks], PageLinks] | None = None,
     ) -> PageFacts | Unreadable:
         """Return the facts of a page, or of its rendered document. ``added`` adds further links to those of the
         body."""
@@ -435,7 +433,7 @@ class Visitor:
         if isinstance(links, Unreadable):
             return links
         if added is not None:
-            links = added(draft, links)
+            links = added(links)
         return self._context.reading.read(self._understanding.page, self._discovery, draft, links)
 
     async def _aside(self, work: Generator[None, None, T]) -> T:
@@ -475,6 +473,8 @@ class Visitor:
             barred(draft, challenge)  # the page does not belong to the site
             return
         record.robots, record.consent, record.license = facts.robots, facts.consent, facts.license
+        if record.license is not None:
+            record.consent = stricter(record.consent, await self._robots.licensed(lease, draft))
         if self._understanding.headings.follows(facts.robots):
             self._refresh(draft, facts.refresh, facts.base)
         if isinstance(content, Unreadable):
@@ -551,6 +551,7 @@ class Visitor:
     async def _other(self, lease: Lease, draft: Draft) -> None:
         """Process an answer that is not a page. Its headers may name links."""
         record, entry, heading = draft.record, draft.record.entry, draft.heading
+        record.consent = stricter(record.consent, await self._robots.licensed(lease, draft))
         if record.status != NOT_MODIFIED:
             draft.left = NOTHING_LEFT_OUT
         if not heading.hrefs or entry.probe or entry.is_leaf or not self._understanding.headings.follows(record.robots):
@@ -745,8 +746,8 @@ class Visitor:
                     self._context.wake()
                 return True
             draft.kept = await self._kept(self._keepers, draft)
-        elif self._keepers is not None and draft.record.refusal is not None:
-            draft.kept = self._keepers.withdrawn(draft)
+        elif self._keepers is not None:
+            draft.kept = self._keepers.gone(draft)
         self._job.finish(lease, draft, self._context.clock())
         return False
 

@@ -7,14 +7,15 @@ to high:
 
     entry, order, page       a URL and its place in a queue; the order of a crawl; a page that is visited again
     request_outcome          the outcome of a request, and when a URL is tried again
-    politeness               how long a host must wait, and for which reason: arithmetic
+    politeness               why a host must wait, and the gap between two requests
     host, limits             the state of one host and its stored record; limits common to all hosts
     backoff_policy           how failures and responses change a host; ``host_closed``: when requests to it stop
-    slot_share, host_session how slots are shared by time; how long a host keeps its turns
+    slot_share, capacity     how slots are shared by time; what a crawl can do for hosts that are due
+    host_session             how long a host keeps its turns
     domain_shares            fair turns of domains
     front_queues             the front queues, and whose turn it is
     queues, working_set      back queues on disk with a window in memory; which hosts are in memory
-    importance, revisits     OPIC scores; when visited pages are due again
+    opic_score, revisits     OPIC scores; when visited pages are due again
     fair_semaphore, gate     lines of hosts; gaps, holds, groups of hosts
     lease                    the unit that is handed out, and how it ends
     workbench                finds a host in whichever place it is; each host is in one place only

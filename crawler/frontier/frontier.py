@@ -24,11 +24,11 @@ from itertools import repeat
 from crawler.base.kv import Batch, Reader
 from crawler.base.settings.parts import PolitenessSettings
 from crawler.frontier.ad_hoc_lease import AdHocLeases
+from crawler.frontier.capacity import AT_ONCE, Bar, Serving
 from crawler.frontier.entry import Entry, QueueOf, class_of_slot, queue_of, retry_slot
 from crawler.frontier.host import NO_PAGE_CAUSES, Host, count_fetched, count_finished
 from crawler.frontier.host_closed import HostClosed, RefusedHosts
 from crawler.frontier.host_status import HostRow, HostSnapshot, describe, snapshot
-from crawler.frontier.importance import Importance
 from crawler.frontier.lease import (
     AddressKnown,
     Completion,
@@ -42,12 +42,12 @@ from crawler.frontier.lease import (
     Throttled,
 )
 from crawler.frontier.limits import Limits
+from crawler.frontier.opic_score import Importance
 from crawler.frontier.order import Order, Place, placed_slot, slot_of
 from crawler.frontier.overrides import Overrides
 from crawler.frontier.politeness import HoldReason
 from crawler.frontier.queues import Places
 from crawler.frontier.request_outcome import HostResult, RequestOutcome
-from crawler.frontier.serving import AT_ONCE, Bar, Serving
 from crawler.frontier.states import CLOSED, INSIDE, OUTSIDE
 from crawler.frontier.workbench import Workbench
 from crawler.url.refusal.forbidden_targets import Refusal

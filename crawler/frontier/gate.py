@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from crawler.base.settings.parts import BudgetSettings, PolitenessSettings
-from crawler.frontier.backoff_policy import give_another_chance, note
+from crawler.frontier.backoff_policy import give_another_chance, longest_hold, note
 from crawler.frontier.entry import retry_time
 from crawler.frontier.host import Host, Politeness
 from crawler.frontier.host_closed import HostClosed, RefusedHosts, closure, in_flight_may_use_up_domain, pages_left
@@ -21,7 +21,7 @@ from crawler.frontier.host_keys import NO_HOLD, OF_THE_KEY, Group, HostKeys, hol
 from crawler.frontier.lease import Lease
 from crawler.frontier.limits import Limits
 from crawler.frontier.own_times import OwnTimes
-from crawler.frontier.politeness import HoldReason, gap, longest_hold
+from crawler.frontier.politeness import HoldReason, gap
 from crawler.frontier.request_outcome import RequestOutcome
 from crawler.frontier.send_times import SendTimes
 from crawler.frontier.slot_share import SlotShare
@@ -124,7 +124,7 @@ class Gate:
     def retry_due(self, slot: bytes) -> float:
         """Return when a stored retry is due, in seconds since 1970.
 
-        If the clock has been set back, the time is cut to the longest hold.
+        If the clock has been set back, the wait is capped at the longest hold.
         """
         time, longest = retry_time(slot), max(longest_hold(self.settings), self.limits.longest_retry)
         return self.loaded + longest if time > self.now + longest else time
@@ -199,7 +199,7 @@ class Gate:
         return self._keys.key(host) == self._keys.key(other)
 
     def enter(self, host: Host, now: float) -> float | None:
-        """Ask for a place for a request at ``now``, when the host is due by its own next time.
+        """Ask for a place for a request at ``now``. The host's own next time must have come.
 
         Returns ``now`` if the request may be made; the gap after it is then reserved. Returns a later time if the host
         must wait until then, and None if it waits in a line until it is called.

@@ -185,7 +185,7 @@ class Growth(Struct, eq=False):
     grows: bool = False  # True if the queue recently grew as fast as it was read
     deep: str = ""  # the URL finished when growth was last measured, if it was far from the seeds
     finished: int = 0  # URLs finished in this run
-    size_then: int = 0  # size of the queue when growth was last measured
+    peak: int = 0  # maximum size of the queue since growth was last measured
 
 
 class DomainTally(Struct, eq=False):
@@ -223,7 +223,7 @@ class Host(Struct, eq=False):
     domain: DomainTally | None = None  # set if domains have budgets
     kept: dict[str, Host] | None = None  # the part of the working set that contains it
     lent_at: float = 0.0  # when the last request without a queued URL ended (seconds since 1970)
-    no_page: str | None = None  # the reason for which its stored record counts as a host without a page
+    no_page: str | None = None  # why the host, as last stored, counts among those without a page
 
     @property
     def asked(self) -> int:
@@ -239,12 +239,14 @@ def count_fetched(host: Host, more: int) -> None:
 
 
 def count_finished(host: Host, entry: Entry | None) -> None:
-    """Count a finished URL, and periodically measure the growth of the queue."""
+    """Count a finished URL, and periodically measure the growth of the queue. It grows if it is about as large as it
+    was at most since the last measurement."""
     growth, size = host.growth, host.queue.size
+    growth.peak = max(growth.peak, size)
     if growth.finished % GROWTH == 0:
-        growth.grows = growth.finished > 0 and size >= growth.size_then - GROWTH // 10
+        growth.grows = growth.finished > 0 and size >= growth.peak - GROWTH // 10
         growth.deep = entry.href if growth.grows and entry is not None and entry.depth >= DEEP else ""
-        growth.size_then = size
+        growth.peak = size
     growth.finished += 1
 
 

@@ -9,14 +9,13 @@ from msgspec import Struct, field
 
 from crawler.base.settings.hours import hours_of
 from crawler.base.settings.parts import BudgetSettings, PolitenessSettings
+from crawler.frontier.capacity import AT_ONCE, Bar, Serving
 from crawler.frontier.host import Host
 from crawler.frontier.host_closed import closure, retired_words
 from crawler.frontier.politeness import HoldReason, gap
-from crawler.frontier.serving import AT_ONCE, Bar, Serving
 from crawler.frontier.slot_share import NEW, kind_of
 from crawler.frontier.states import IN_LINE
 
-_NO_BUDGET = BudgetSettings()
 SCRIPTED_SHARE = 0.25  # share of a host's pages; below it, only a part of the site is an application
 SCRIPTED_NAMED = 20
 RETRIES = "its URLs failed and will be retried"

@@ -40,27 +40,9 @@ class FailureClass(IntEnum):
         return self not in _UNTIMED
 
 
-_UNTIMED = frozenset(
-    (
-        FailureClass.DNS,
-        FailureClass.REFUSED,
-        FailureClass.UNREACHABLE,
-        FailureClass.TLS,
-        FailureClass.OTHER,
-        FailureClass.PROXY,
-    )
-)
-_UNANSWERED = frozenset(
-    (
-        FailureClass.DNS,
-        FailureClass.REFUSED,
-        FailureClass.UNREACHABLE,
-        FailureClass.TLS,
-        FailureClass.TIMEOUT,
-        FailureClass.CUT_OFF,
-        FailureClass.PROTOCOL,
-    )
-)
+_NOT_CONNECTED = frozenset((FailureClass.DNS, FailureClass.REFUSED, FailureClass.UNREACHABLE, FailureClass.TLS))
+_UNTIMED = _NOT_CONNECTED | {FailureClass.OTHER, FailureClass.PROXY}
+_UNANSWERED = _NOT_CONNECTED | {FailureClass.TIMEOUT, FailureClass.CUT_OFF, FailureClass.PROTOCOL}
 
 
 class HostResult(IntEnum):

@@ -31,8 +31,8 @@ class SendTimes:
         self._prune_at = _PRUNED
 
     def change(self) -> None:
-        """Apply new settings: a gap that started under the old ones then lasts no longer than that of the request
-        waiting for it."""
+        """Apply new settings. A gap that started under the old settings is cut to the gap of the next request, if that
+        is shorter."""
         self._settings += 1
 
     def next_time(self, key: str, gap: float, now: float) -> float:

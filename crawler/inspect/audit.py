@@ -9,10 +9,9 @@ from __future__ import annotations
 
 import gzip
 import re
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator
 from datetime import datetime
 from itertools import pairwise
-from operator import itemgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -23,8 +22,6 @@ from crawler.base.settings.sites import Sites
 from crawler.frontier.politeness import HoldReason, gap
 from crawler.inspect.job_reader import OpenJob, open_job
 from crawler.inspect.record_stream import final_records
-from crawler.job.event_log import seconds_held
-from crawler.job.history_file import read_history
 from crawler.url.robots.parse import product_token, target_of
 from crawler.url.urls.host_key import host_key
 from crawler.web.fetch.robots_answers import Robots, RobotsCache
@@ -64,13 +61,13 @@ def read_logs(paths: Iterable[Path], agent: str, host: str) -> tuple[Logged, int
     return found, unread
 
 
-class _Rules(NamedTuple):
-    """The rules for one host. ``robots`` is None if the job ignored robots.txt or never requested it. ``held`` has the
-    start, end and reason of each hold."""
+class _Host(NamedTuple):
+    """A host in the log. ``robots`` is None if the job ignored robots.txt or never
+    requested it."""
 
+    requests: list[Request]
     politeness: PolitenessSettings
     robots: Robots | None
-    held: list[tuple[float, float, str]]
 
     def gap(self, at: float) -> tuple[float, HoldReason]:
         """Return the gap between requests that was required at the time ``at``, and the rule that required it."""
@@ -83,44 +80,40 @@ class _Rules(NamedTuple):
             return None
         return self.robots.refusal(f"http://h{request.target}") is not None
 
-    def broken(self, requests: Sequence[Request]) -> Iterator[tuple[Request, str, str]]:
-        """Yield each request that broke a rule, with the name of the rule and the reason. ``requests`` are in order of
-        time."""
-        files = [each.at for each in requests if each.target.partition("?")[0] == "/robots.txt"]
+    def broken(self, begun: float) -> Iterator[tuple[Request, str, str]]:
+        """Yield each request that broke a rule, with the name of the rule and the reason. The requests are in order of
+        time. ``begun``: the time of the host's first record."""
+        files = [each.at for each in self.requests if each.target.partition("?")[0] == "/robots.txt"]
         known = 0.0 if self.robots is None else min([*files, self.robots.asked_at])
         late, planned = float("-inf"), 0.0  # largest delay so far behind a plan with one request per gap
-        for each in requests:
+        for each in self.requests:
             seconds, rule = self.gap(each.at)
             planned += seconds
             if each.at - planned <= late - _CLOCK - (self.politeness.per_host - 1) * seconds + 1e-6:
                 late = each.at - planned
                 yield each, rule.name.lower(), f"less than {seconds:g} s after another request"
             late = max(late, each.at - planned)
-            if each.at + _CLOCK < known:
+            # If the crawl started before the log, the log may lack the first fetch of robots.txt.
+            if each.at + _CLOCK < known and each.at - _CLOCK <= begun:
                 yield each, "before_robots", "robots.txt was not known yet"
             if self.refuses(each):
                 yield each, "disallowed", "disallowed by robots.txt"
-            for begin, end, why in self.held:
-                if begin + _CLOCK < each.at < end - _CLOCK:
-                    yield each, "held", why
 
 
-def audit(jobs: Collection[Path], logged: Logged, now: float) -> Iterator[dict[str, Any]]:
+def audit(jobs: Collection[Path], logged: Logged) -> Iterator[dict[str, Any]]:
     """Yield a summary of each host in the log, with its ``violations``. Raises UserFault and the exceptions of
     ``open_job``."""
     left = dict(logged)
     for directory in jobs:
+        hosts = dict[str, _Host]()
         with open_job(directory) as job:
-            names = {label: name for label in left if (name := _name(job, label, len(jobs))) is not None}
             sites, cache = Sites(job.settings), RobotsCache(job.store, job.settings.fetch.user_agent)
-            own = {name: sites.of_host(name) for name in names.values()}
-            robots = {name: None if each.robots.ignore else cache.get(name) for name, each in own.items()}
-            rules = {name: _Rules(each.politeness, robots[name], []) for name, each in own.items()}
-            for event in read_history(directory, now).events.after(0):
-                if event["host"] in rules and (seconds := seconds_held(event["text"])):
-                    rules[event["host"]].held.append((event["time"], event["time"] + seconds, event["text"]))
-        asked = {name: sorted(left.pop(label), key=itemgetter(0)) for label, name in names.items()}
-        yield from _compared(directory, asked, rules)
+            for label in list(left):
+                if (name := _name(job, label, len(jobs))) is not None:
+                    own = sites.of_host(name)
+                    robots = None if own.robots.ignore else cache.get(name)
+                    hosts.setdefault(name, _Host([], own.politeness, robots)).requests.extend(left.pop(label))
+        yield from _compared(directory, hosts)
     if left:
         raise UserFault(f"the job does not know the host of the log: {', '.join(left) or 'name it with --host'}")
 
@@ -134,30 +127,29 @@ def _name(job: OpenJob, label: str, jobs: int) -> str | None:
     return next((name for name in names if job.store.get(Family.HOSTS, name.encode("utf-8")) is not None), None)
 
 
-def _compared(directory: Path, asked: dict[str, list[Request]], rules: dict[str, _Rules]) -> Iterator[dict[str, Any]]:
-    known = {(name, each.target): list[dict[str, Any]]() for name, requests in asked.items() for each in requests}
-    first: dict[str, float] = {}
+def _compared(directory: Path, hosts: dict[str, _Host]) -> Iterator[dict[str, Any]]:
+    known = {(name, each.target): list[dict[str, Any]]() for name in hosts for each in hosts[name].requests}
+    begun: dict[str, float] = {}
     for number, (record, _) in enumerate(final_records(directory), 1):
         href, at = str(record["url"]), datetime.fromisoformat(str(record["fetched_at"])).timestamp()
         name, target = host_key(href), target_of(href)
-        first[name] = min(at, first.get(name, at))
+        begun[name] = min(at, begun.get(name, at))
         if (name, target) in known:
             known[name, target].append({"line": number, "time": at, "outcome": record["outcome"]})
-    for name, requests in asked.items():
-        robots, violations = rules[name].robots, list[dict[str, Any]]()
-        for (at, target, place), rule, why in rules[name].broken(requests):
-            if rule == "before_robots" and first.get(name, at) < at - _CLOCK:
-                continue  # the crawl started before the log, which may lack the first fetch of robots.txt
-            own = sorted(known[name, target], key=lambda record, at=at: abs(record["time"] - at))  # type: ignore[misc]
+    for name, host in hosts.items():
+        host.requests.sort(key=lambda each: each.at)
+        violations = list[dict[str, Any]]()
+        for (at, target, place), rule, why in host.broken(begun.get(name, float("inf"))):
+            own = min(known[name, target], key=lambda record, at=at: abs(record["time"] - at), default=None)  # type: ignore[misc]
             shown = {"rule": rule, "time": at, "target": target, "log": place, "why": why}
-            violations.append({**shown, "record": own[0] if own else None})
+            violations.append({**shown, "record": own})
         yield {
             "host": name,
-            "requests": len(requests),
-            "unrecorded": sum(not known[name, each.target] for each in requests),
-            "smallest_gap": min((after.at - before.at for before, after in pairwise(requests)), default=None),
-            "gap": rules[name].gap(requests[-1].at)[0],
-            "robots": None if robots is None else {"asked_at": robots.asked_at, "answer": robots.answer_words},
-            "not_judged": sum(rules[name].refuses(each) is None for each in requests),
+            "requests": len(host.requests),
+            "unrecorded": sum(not known[name, each.target] for each in host.requests),
+            "smallest_gap": min((after.at - before.at for before, after in pairwise(host.requests)), default=None),
+            "gap": host.gap(host.requests[-1].at)[0],
+            "robots": host.robots and {"asked_at": host.robots.asked_at, "answer": host.robots.answer_words},
+            "not_judged": sum(host.refuses(each) is None for each in host.requests),
             "violations": violations,
         }

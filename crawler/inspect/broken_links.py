@@ -14,7 +14,7 @@ from __future__ import annotations
 import re
 import sqlite3
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from enum import StrEnum
 from functools import partial
 from http import HTTPStatus
@@ -25,6 +25,7 @@ from urllib.parse import unquote, urlsplit
 import msgspec.json
 from msgspec import Struct
 
+from crawler.inspect.crawl_partitions import crawl_partitions
 from crawler.inspect.export.kept_parts import KeptParts
 from crawler.inspect.record_stream import final_records
 from crawler.job.output import Record
@@ -143,25 +144,26 @@ class Findings:
         self.database.close()
 
     def gather(self, directory: Path) -> None:
-        """Read the job. Raises the exceptions of ``final_records`` and ``KeptParts``."""
-        not_found = set[int]()
-        for record, _ in final_records(directory):
+        """Read the job or crawl. Raises the exceptions of ``crawl_partitions``, ``final_records`` and ``KeptParts``."""
+        jobs, not_found = crawl_partitions(directory).jobs, set[int]()
+        for record in _records(jobs):
             if record["outcome"] == Outcome.SOFT404 and "digest" in record:
                 not_found.add(_page(record))
             if not record.get("probe"):
                 self._add(record)
         # The first soft 404s were fetched before the crawl knew the host's response to paths that do not exist.
-        for record, _ in final_records(directory) if not_found else ():
+        for record in _records(jobs) if not_found else ():
             good = record["outcome"] == Outcome.FETCHED and not record.get("probe") and verdict_of(record) is None
             if good and "digest" in record and _page(record) in not_found:
                 self._set(record | {"outcome": Outcome.SOFT404})
         self._follow_redirects()
         keys = self.database.execute("SELECT key FROM urls WHERE result IS NOT NULL")
         wanted = {hash(key) for (key,) in keys}
-        with KeptParts(directory, "links") as parts:
-            for record, _ in final_records(directory) if wanted else ():
-                if "kept" in record:
-                    self._add_links(str(record["url"]), parts.of(record), wanted)
+        for job in jobs if wanted else ():
+            with KeptParts(job, "links") as parts:
+                for record in _records([job]):
+                    if "kept" in record:
+                        self._add_links(str(record["url"]), parts.of(record), wanted)
         self._add_other_ways()
 
     def add(self, url: str, reason: str, page: str, text: str) -> None:
@@ -245,6 +247,10 @@ class Findings:
             AND NOT EXISTS (SELECT 1 FROM urls WHERE url = found.via AND location IS NOT NULL)""",
             (LISTED,),
         )
+
+
+def _records(jobs: Iterable[Path]) -> Iterator[Record]:
+    return (record for job in jobs for record, _ in final_records(job))
 
 
 def _page(record: Record) -> int:

@@ -257,8 +257,8 @@ def restore_crawl(
     """Restore a job or crawl into ``directory``, which must be missing or empty, from a backup or from the current
     state of a crawl in a bucket; the bucket is not changed. ``needed``: see ``Wanted``. With ``to_look``, the copy will
     only be read, so its partitions may be from slightly different times. The directory holds no crawl until everything
-    is restored; an interrupted restoration can be run again. Raises BucketError (also if a crawl in partitions runs
-    meanwhile), BucketDown, JobError, OSError."""
+    is restored; an interrupted restoration can be run again. Raises BucketError (including when a crawl in partitions
+    runs meanwhile), BucketDown, JobError, OSError."""
     objects = bucket_at(source, reading=True)
     found, last = read_crawl(objects), _newest(objects)
     shape = read_shape(objects)[1] if last is None else None

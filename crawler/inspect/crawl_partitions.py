@@ -108,7 +108,7 @@ class CrawlPartitions(Struct, frozen=True):
 
 
 def crawl_partitions(directory: Path) -> CrawlPartitions:
-    """Return the partitions of the crawl in a directory, or the single job there. Raises JobError, also if no
+    """Return the partitions of the crawl in a directory, or the single job there. Raises JobError, including when no
     partition has started, and OSError."""
     if not holds_crawl(directory):
         return CrawlPartitions(directory, 1, _ONE, [whole_job(directory)])

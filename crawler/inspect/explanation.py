@@ -15,12 +15,12 @@ from crawler.base.figures import Worded
 from crawler.base.kv import Family, Reader
 from crawler.base.settings.parts import Settings
 from crawler.base.settings.sites import Sites
+from crawler.frontier.capacity import AT_ONCE, Bar
 from crawler.frontier.entry import Entry, is_retry, is_revisit, queue_of, retry_time
 from crawler.frontier.host_status import HostSnapshot, HostState
 from crawler.frontier.page import HASTENED, unpack_page
 from crawler.frontier.politeness import HoldReason
 from crawler.frontier.revisits import ONCE
-from crawler.frontier.serving import AT_ONCE, Bar
 from crawler.frontier.traps.origins import Origins
 from crawler.frontier.traps.soft404 import explain_rows
 from crawler.frontier.traps.traps import Traps
@@ -41,7 +41,7 @@ from crawler.job.recovery import stored_counters
 from crawler.job.scope_state import scope_key
 from crawler.job.stored_errors import DAMAGE
 from crawler.seen.exact.rows import rows_of
-from crawler.seen.filters import KeyHash, SeenSet
+from crawler.seen.filters import Claim, KeyHash, SeenSet
 from crawler.url.robots.parse import RobotsRecordError
 from crawler.url.scope.boundary import Boundary, Outside
 from crawler.url.scope.modes import Scope
@@ -72,14 +72,6 @@ class ScopeAnswer(Struct, frozen=True):
     reasons: list[str]
 
 
-class SliceAnswer(Struct, frozen=True):
-    """A slice of the seen-set that reports the key as contained. ``number`` counts from 1."""
-
-    number: int
-    count: int
-    fpp_estimated: float
-
-
 class SeenAnswer(Struct, frozen=True):
     """What the seen-set reports for a URL.
 
@@ -91,7 +83,7 @@ class SeenAnswer(Struct, frozen=True):
     kind: str
     exact: bool
     fpp_estimated: float
-    slices: list[SliceAnswer]
+    slices: tuple[Claim, ...]
     of: int
     forgeable: bool
 
@@ -373,7 +365,7 @@ def explain_seen(seen: SeenSet, url: Canonical) -> SeenAnswer:
         seen.kind,
         exact=found.certain,
         fpp_estimated=found.fpp,
-        slices=[SliceAnswer(claim.number, claim.count, claim.fpp) for claim in found.claims],
+        slices=found.claims,
         of=found.slices,
         forgeable=seen.hash.forgeable,
     )

@@ -15,12 +15,12 @@ from msgspec import Struct, field
 from crawler.base.kv import Family, Reader
 from crawler.base.settings.parts import Settings
 from crawler.base.settings.sites import Sites
+from crawler.frontier.capacity import AT_ONCE, Serving
 from crawler.frontier.frontier import Frontier
 from crawler.frontier.host import Host, host_name
 from crawler.frontier.host_status import HostState, ScriptedHosts, state_of
-from crawler.frontier.pace import HostTime, HostTimes, Work
+from crawler.frontier.pace import HostTimes, Work
 from crawler.frontier.queues import read_host
-from crawler.frontier.serving import AT_ONCE, Serving
 
 INTERVAL = 1.0  # seconds from the end of one pass over all hosts to the next
 PAUSE = 20.0  # pause after a slice, as a multiple of its duration: counting takes at most 5% of the event loop's time
@@ -58,9 +58,7 @@ class HostCount(Struct):
 
 
 class HostStates:
-    """The hosts of a running crawl by state. ``counts`` is None until the first pass over all hosts is complete.
-    ``slowest`` is the host, or the group of hosts sharing one gap, that takes longest for its queue; None if all queues
-    are empty; ``growing`` as in `HostTimes`. ``scripted`` are the hosts that probably need a browser."""
+    """The hosts of a running crawl. ``found`` is the last count of all of them; None until there is one."""
 
     def __init__(
         self,
@@ -71,10 +69,7 @@ class HostStates:
         serving: Callable[[], Serving] = lambda: AT_ONCE,
     ) -> None:
         """``serving()`` returns what the crawl can do now for a due host."""
-        self.counts: dict[str, int] | None = None
-        self.slowest: HostTime | None = None
-        self.growing: Work | None = None
-        self.scripted: ScriptedHosts | None = None
+        self.found: HostCount | None = None
         self._serving = serving
         self._store = store
         self._frontier = frontier
@@ -91,7 +86,7 @@ class HostStates:
                 began = loop.time()
                 start = self._look(start, SLICE, found)
                 await asyncio.sleep(PAUSE * (loop.time() - began))
-            self._take(found)
+            self.found = found
             await asyncio.sleep(INTERVAL)
 
     def settle(self) -> None:
@@ -99,11 +94,7 @@ class HostStates:
         if self._frontier.hosts <= SETTLED_MOST:
             found = HostCount.begin(self.sites.settings, self._clock())
             self._look(b"", SETTLED_MOST, found)
-            self._take(found)
-
-    def _take(self, found: HostCount) -> None:
-        self.counts, self.slowest, self.growing = found.counts, found.times.slowest, found.times.growing
-        self.scripted = found.scripted
+            self.found = found
 
     def _look(self, start: bytes, most: int, found: HostCount) -> bytes | None:
         """Count up to ``most`` hosts from the key ``start`` on. Returns the key to continue from; None if no hosts are

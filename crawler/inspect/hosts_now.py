@@ -11,13 +11,13 @@ from msgspec import Struct, field
 from crawler.base.kv import Family, Reader
 from crawler.base.settings.parts import PolitenessSettings
 from crawler.base.settings.sites import Sites
+from crawler.frontier.capacity import AT_ONCE, Serving
 from crawler.frontier.entry import queue_of
 from crawler.frontier.host import Host, host_name, stored_host
 from crawler.frontier.host_keys import NO_HOLD, OF_THE_KEY, KeyHold, under_key
 from crawler.frontier.host_status import HostSnapshot, snapshot
 from crawler.frontier.politeness import HoldReason
 from crawler.frontier.queues import read_host
-from crawler.frontier.serving import AT_ONCE, Serving
 from crawler.inspect.statistics import SlotFigures
 from crawler.job.live_status import Live
 

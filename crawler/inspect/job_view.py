@@ -15,6 +15,7 @@ from crawler.inspect.export.columns import PAGES, arrow_schema, record_batches
 from crawler.inspect.record_stream import tail_of
 from crawler.job.identity import read_identity
 from crawler.job.metrics.sentences import urls_of
+from crawler.job.records import Outcome
 from crawler.url.urls.host_key import host_key
 
 _COLUMNS = tuple(column for column in PAGES if column.name != "record")
@@ -88,8 +89,9 @@ class JobView:
     def records(self, *outcomes: str) -> Records:
         """Return an iterable of the records of finished URLs, as in ``pages.jsonl``, in the order in which the URLs
         finished; the records of several partitions are merged by time. If ``outcomes`` are given, only records with one
-        of them are returned. A record is returned only once no crash can undo it. Reading raises OSError, JobError."""
-        return Records(self.directory, outcomes)
+        of them are returned; an unknown outcome raises ValueError. A record is returned only once no crash can undo it.
+        Reading raises OSError, JobError."""
+        return Records(self.directory, tuple(map(Outcome, outcomes)))
 
     def changes(self, since: str = "0") -> Iterator[dict[str, Any]]:
         """Yield the records after a cursor ("0": all), each with its ``change`` and the ``cursor`` after it, as
@@ -104,6 +106,6 @@ class JobView:
                 yield record
 
     def hosts(self) -> Iterator[dict[str, Any]]:
-        """Return a row for each host, by name, with the columns of ``crawler hosts --json``; the rows of a crawl in
-        partitions are grouped by ``partition``, the partition's number. Raises OSError, JobError."""
+        """Return a row for each host, in order of name, with the columns of ``crawler hosts --json``; the rows of a
+        crawl in partitions are grouped by ``partition``, the partition's number. Raises OSError, JobError."""
         return all_hosts_of(self.directory)

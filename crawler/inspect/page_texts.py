@@ -17,6 +17,7 @@ from crawler.inspect.export.tables import Source
 from crawler.job.directory import PAGES
 from crawler.job.output import Record
 from crawler.job.output.reverse_reader import last_record
+from crawler.job.run_settings import read_run
 from crawler.url.urls.typed import completed
 from crawler.url.urls.whatwg import Rejected
 
@@ -28,13 +29,15 @@ _TITLE = 200  # characters shown of a title
 
 def search_texts(directory: Path, query: str, most: int) -> tuple[int, list[Record]]:
     """Return the number of pages that contain all words of the query, ignoring case, and the best of them (at most
-    ``most``), each with the text around the first word as ``snippet``. Raises UserFault for a query without words, and
-    the errors of reading a job."""
+    ``most``), each with the text around the first word as ``snippet``. Raises UserFault for a query without words and
+    for a crawl that keeps no texts, and the errors of reading a job."""
     words = query.lower().split()
     if not words:
         raise UserFault("the query has no words")
-    found = dict[str, tuple[int, Record]]()
-    for row, _ in Source(directory).rows("text"):
+    source, found = Source(directory), dict[str, tuple[int, Record]]()
+    if not source.keeps("text") and "text" not in read_run(source.jobs[0]).settings.output.keep:
+        raise UserFault(f"{directory.name} keeps no texts: crawl it with `--output text`")
+    for row, _ in source.rows("text"):
         if "error" in row:
             continue  # the text of an earlier visit is still current
         found.pop(row["url"], None)

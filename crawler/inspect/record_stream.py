@@ -1,4 +1,4 @@
-"""Shows each record once, as it arrives: ``crawler tail``.
+"""Shows each record once, as it arrives: ``crawler tail``. Finds the URLs that now refuse a use of their pages.
 
 A killed crawl may leave records in ``pages.jsonl`` that are not in its journal. They are cut off when the crawl
 resumes, and their URLs are fetched again. Readers of the stream must not see them, so a record is shown only once it is
@@ -23,12 +23,12 @@ import os
 import re
 import struct
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
-from crawler.base.kv import Family, Reader
 from crawler.inspect.crawl_partitions import PARTITIONS, crawl_partitions, holds_crawl
 from crawler.inspect.job_reader import open_job
 from crawler.job.crawl_file import partitions_left
@@ -36,12 +36,13 @@ from crawler.job.directory import PAGES, JobError
 from crawler.job.identity import read_identity
 from crawler.job.job_lock import lock_holder
 from crawler.job.live_status import read_live
-from crawler.job.output import Record, record_of
 from crawler.job.output.changes import BEGINNING, Cursor, CursorError, told_change, with_change
+from crawler.job.output.record_reader import Record, decoded
 from crawler.job.output.record_text import open_text, path_at, segments_of
-from crawler.job.output.reverse_reader import decoded, line_before, lines_backwards
-from crawler.job.records import JournalError, decode_done
-from crawler.job.recovery import stored_end
+from crawler.job.output.reverse_reader import line_before, lines_backwards
+from crawler.job.records import JournalError, Outcome
+from crawler.job.recovery import journalled_end
+from crawler.job.revisit import NOT_MODIFIED
 
 T = TypeVar("T")
 
@@ -82,10 +83,6 @@ class Tail:
     def at(self) -> int:
         """The offset up to which records have been read."""
         return self._at
-
-    def knows_end(self) -> bool:
-        """True if it is known which records are final; in a new run this is known after the first sync."""
-        return self.end() is not None
 
     def last(self, count: int) -> list[bytes] | None:
         """Return the last ``count`` records, in order; ``more`` continues after them. Returns None if it is not yet
@@ -191,40 +188,21 @@ class Tail:
         return decoded(offset, line, PAGES).get("outcome") in self._outcomes
 
 
-def journalled_end(store: Reader) -> int:
-    """Return the end of the last record in the journal. Raises JournalError."""
-    last = None
-    for _, value in store.rows(Family.DONE):  # the journal has only the events since the oldest generation
-        last = value
-    return (stored_end(store) or 0) if last is None else decode_done(last).positions[0].end
-
-
-def checked(line: bytes, offset: int) -> Record:
-    """Return the record in the line at that offset. Raises JournalError."""
-    record = record_of(line)
-    if record is None:
-        raise JournalError(f"{PAGES}: offset {offset}: not a record; run `crawler verify`")
-    return record
-
-
 # -- for a single complete read ---------------------------------------------------------------------------------------
 
 
 def final_records(directory: Path) -> Iterator[tuple[Record, int]]:
     """Yield (record, its length in bytes) for each finished URL, in order of completion. Raises JobError, OSError and,
     for a line that is not a record, JournalError."""
-    for number, line in enumerate(final_lines(directory), 1):
-        record = record_of(line)
-        if record is None:
-            raise JournalError(f"{PAGES}: line {number} is not a record; run `crawler verify`")
-        yield record, len(line)
+    for offset, line in final_lines(directory):
+        yield decoded(offset, line, PAGES), len(line)
 
 
-def final_lines(directory: Path) -> Iterator[bytes]:
-    """Yield the unchanged lines of these records. Raises JobError, OSError."""
+def final_lines(directory: Path) -> Iterator[tuple[int, bytes]]:
+    """Yield the unchanged lines of these records, each with its offset. Raises JobError, OSError."""
     tail = Tail(directory)
-    once_known(directory, lambda: tail.knows_end() or None)
-    yield from tail.more()
+    once_known(directory, tail.end)
+    yield from tail.placed()
 
 
 def once_known(directory: Path, look: Callable[[], T | None]) -> T:
@@ -236,6 +214,45 @@ def once_known(directory: Path, look: Callable[[], T | None]) -> T:
         time.sleep(_POLL)
     return found
 
+
+# -- pages that refuse a use -----------------------------------------------------------------------------------------
+
+Purposes = Collection[str]
+
+
+def refuses(record: Record, purposes: Purposes) -> bool:
+    """Return True if a record states that its URL must not be used for one of the purposes."""
+    consent = record.get("consent")
+    return isinstance(consent, Mapping) and any(consent.get(purpose) == "no" for purpose in purposes)
+
+
+def refused(jobs: Iterable[Path], purposes: Purposes) -> set[str]:
+    """Return the URLs that now refuse one of the purposes. A visit that returned a page can add or remove a refusal;
+    other visits, such as those with status 304, can only add one. Raises JobError, OSError and JournalError."""
+    found = set[str]()
+    for record, _ in chain.from_iterable(map(final_records, jobs)) if purposes else ():
+        if refuses(record, purposes):
+            found.add(str(record["url"]))
+        elif _is_page(record):
+            found.discard(str(record["url"]))
+    return found
+
+
+def retracted(jobs: Collection[Path], purposes: Purposes) -> list[str]:
+    """Return the URLs that now refuse one of the purposes, and of which a job holds pages. Raises JobError, OSError and
+    JournalError."""
+    found, records = refused(jobs, purposes), chain.from_iterable(map(final_records, jobs))
+    held = (record["url"] for record, _ in records if _is_page(record) and record["outcome"] == Outcome.FETCHED)
+    return sorted(found.intersection(held))
+
+
+def _is_page(record: Record) -> bool:
+    status = record["status"]
+    good = isinstance(status, int) and 200 <= status < 400 and status != NOT_MODIFIED
+    return good and record["outcome"] in (Outcome.FETCHED, Outcome.EXCLUDED)
+
+
+# -- the streams of partitions, merged -------------------------------------------------------------------------------
 
 _TIME = re.compile(rb',"fetched_at":"([^"]*)"')  # text from pages cannot match, because its quotation marks are escaped
 _PLACE = struct.Struct(">H6s8s")

@@ -8,10 +8,10 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import asdict, replace
 
+from crawler.frontier.capacity import Bar, Serving
 from crawler.frontier.host_status import ScriptedHosts
 from crawler.frontier.pace import HostTime, Work
 from crawler.frontier.rendering.recall import recall_figures
-from crawler.frontier.serving import Bar, Serving
 from crawler.frontier.slot_share import ALL
 from crawler.job.checkpoint.generations import Manifest
 from crawler.job.metrics.catalogue import KEYS, Counters

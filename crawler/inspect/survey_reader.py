@@ -10,8 +10,9 @@ from pathlib import Path
 from msgspec import Struct
 
 from crawler.inspect.crawl_partitions import crawl_partitions
-from crawler.inspect.record_stream import ReplacedError, Tail, checked
-from crawler.job.output import Record
+from crawler.inspect.record_stream import ReplacedError, Tail
+from crawler.job.directory import PAGES
+from crawler.job.output.record_reader import Record, decoded
 from crawler.job.records import Outcome
 from crawler.job.survey.record_kinds import is_broken
 from crawler.job.survey.survey import Survey
@@ -67,7 +68,7 @@ class SurveyReader:
             self._ends[job] = tail.end()
             try:
                 for offset, line in tail.placed(PIECE):
-                    self.survey.add(checked(line, offset))
+                    self.survey.add(decoded(offset, line, PAGES))
             except ReplacedError:  # a repair or a restored backup did it; a survey cannot subtract records
                 self.survey, self._tails, self._ends = Survey(), {}, {}
                 return
@@ -117,7 +118,7 @@ class RecordChoice(Struct, frozen=True):
         """Return the record in the line at that offset, if it is chosen. Raises JournalError."""
         if not self._may_be(line):
             return None
-        record = checked(line, offset)
+        record = decoded(offset, line, PAGES)
         return record if self._is(record) else None
 
     def _may_be(self, line: bytes) -> bool:
@@ -132,7 +133,7 @@ class RecordChoice(Struct, frozen=True):
         if record.get("probe") and self.kind != "all":
             return False
         if self.kind == "failed":
-            return record["outcome"] == Outcome.FAILED
+            return str(record["outcome"]) == Outcome.FAILED
         if self.kind == "broken":
             return is_broken(record)
         return self.kind == "all" or host_key(str(record["url"])) == self.host

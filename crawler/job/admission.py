@@ -22,7 +22,7 @@ from msgspec import Struct
 from crawler.base.kv import Batch, Family, Reader
 from crawler.frontier.entry import Entry
 from crawler.frontier.frontier import Frontier
-from crawler.frontier.importance import SEED_SCORE
+from crawler.frontier.opic_score import SEED_SCORE
 from crawler.frontier.order import Order, default_class
 from crawler.frontier.traps.origins import Origins
 from crawler.frontier.traps.traps import Traps
@@ -41,7 +41,7 @@ from crawler.job.records import (
 from crawler.job.transaction import Transaction
 from crawler.seen.exact.ledger import Ledger
 from crawler.seen.filters import CannotForgetError, SeenSet
-from crawler.seen.slices.digests import digest_words
+from crawler.seen.slices.digests import chosen_digests, digest_words
 from crawler.url.refusal.forbidden_targets import Refusal, Rule
 from crawler.url.scope.priority_rules import PriorityRules
 from crawler.url.urls.canonicaliser import Canonical
@@ -178,7 +178,7 @@ class Admission:
             self.ledger.note(keys, digests, new, entry, batch)
         if new:
             entries = [entry(i) for i in new]
-            self._name(_chosen(digests, new), batch)
+            self._name(chosen_digests(digests, new), batch)
             if found_at is not None:
                 entries = self._refuse(entries, found_at, transaction, copy)
             self._frontier.admit(entries, batch)
@@ -215,7 +215,7 @@ class Admission:
         if len(new) < len(brought):
             # If a request collides with one that was just added, its bits are already set, but it still counts as new.
             fresh = set(new)
-            self.seen.restore(_chosen(digests, [at for at in range(len(brought)) if at not in fresh]))
+            self.seen.restore(chosen_digests(digests, [at for at in range(len(brought)) if at not in fresh]))
         self._name(digests, batch)
         for request in brought:
             batch.put(Family.REQUESTS, request.name.encode("ascii"), request.stored)
@@ -334,7 +334,7 @@ class Admission:
         digests = self.seen.digests(keys)
         gone = [position for position in range(len(keys)) if position not in left]
         if gone:
-            self._journal(encode_forgotten(_chosen(digests, gone)), len(gone), batch)
+            self._journal(encode_forgotten(chosen_digests(digests, gone)), len(gone), batch)
         return left
 
     def _name(self, digests: bytes, batch: Batch) -> None:
@@ -356,8 +356,3 @@ def admitted_less_forgotten(journal: Reader, digests: bytes) -> Counter[bytes]:
     while search.step():
         pass
     return search.found
-
-
-def _chosen(digests: bytes, positions: Sequence[int]) -> bytes:
-    size = DIGEST_SIZE
-    return b"".join([digests[size * i : size * i + size] for i in positions])

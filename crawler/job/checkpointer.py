@@ -1,8 +1,8 @@
 """Makes a job durable, by syncs and by generations of the seen-set, which replace a part of the journal.
 
 Long work is split into pieces. A generator yields a callable that may run in a thread, or None where other tasks may
-run. ``drive`` runs all pieces at once, ``drive_beside`` runs them while an event loop runs, and a ``Walk`` lets the
-caller run them one at a time.
+run. ``drive`` runs all pieces at once, ``drive_beside`` runs them while an event loop runs, and ``drive_slowly`` lets
+the caller run them one at a time.
 
 ``Promises`` is the state of a job on which others may rely: durable on its disk, and stored in the bucket of the crawl
 if it has one. A job recovers from its own disk, but facts that it reports to others, for example that a batch has
@@ -198,15 +198,6 @@ class Walk(Generic[T]):
             return False
         return True
 
-    def go_on(self, executor: Executor) -> Future[None] | None:
-        """Run the pieces before the next one that may run in a thread, submit that one to ``executor``, and return its
-        future; None at the end of the walk. Call this again when the submitted piece is done."""
-        while self.advance():
-            if self.piece is not None:
-                return executor.submit(self.do)
-            self.do()
-        return None
-
     def do(self) -> None:
         """Run the current piece."""
         try:
@@ -220,6 +211,19 @@ def drive(pieces: Pieces[T]) -> T:
     walk = Walk(pieces)
     while walk.advance():
         walk.do()
+    return walk.result
+
+
+def drive_slowly(pieces: Pieces[T], executor: Executor) -> Generator[Future[None], None, T]:
+    """Run all pieces, with the callables in ``executor``. Yields the future of each callable, and waits for it when
+    resumed. Returns the result of ``pieces``."""
+    walk = Walk(pieces)
+    while walk.advance():
+        if walk.piece is None:
+            walk.do()
+        else:
+            yield (submitted := executor.submit(walk.do))
+            submitted.result()
     return walk.result
 
 

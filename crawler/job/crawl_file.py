@@ -181,7 +181,7 @@ def check_whole(directory: Path) -> None:
 
 
 def read_crawl_file(directory: Path) -> CrawlFile:
-    """Read ``crawl.json``. Raises JobError, also if another version wrote it, and OSError if the disk fails."""
+    """Read ``crawl.json``. Raises JobError, including when another version wrote it, and OSError if the disk fails."""
     path = directory / CRAWL
     try:
         data = read_bounded(path, str(path))

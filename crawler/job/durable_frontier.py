@@ -94,6 +94,9 @@ class UrlLease(Struct, frozen=True, eq=False):
     tries: int
     inner: Lease
 
+    def __repr__(self) -> str:
+        return f"<Lease {self.url}>"
+
 
 class DurableFrontier:
     """A frontier in a directory, opened for writing by this process. Close it, or use it as a context manager.
@@ -225,7 +228,9 @@ class DurableFrontier:
                 continue
             entry = lease.entry
             if entry is None:
-                raise RuntimeError("the frontier requests robots.txt or an address: it was opened with other settings")
+                raise RuntimeError(
+                    "the frontier asks for robots.txt or a DNS lookup: its settings are not those of a DurableFrontier"
+                )
             if lease.closed is None:
                 self._out.add(lease)
                 return UrlLease(entry.href, entry.depth, entry.via, entry.tries, lease)

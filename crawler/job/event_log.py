@@ -15,7 +15,6 @@ _LEARNED = {
     PageKind.NOT_FOUND: "answers nonexistent paths with status 200 and the same page",
     PageKind.APPLICATION: "is a single-page application, which answers every path with the same page",
 }
-_UNITS = {"s": 1.0, "min": 60.0, "h": 3_600.0, "days": 86_400.0}
 _HOLDS = frozenset(
     (
         HoldReason.RETRY_AFTER,
@@ -39,15 +38,6 @@ def tell_host(events: Events, host: Host, request: RequestOutcome, now: float) -
         held, why = duration(host.politeness.next_time - now), host.politeness.hold_reason.words
         words = f"held for {held}: {why} ({request.failure.word})"
         events.add(now, Kind.BACKOFF, words, host.name)
-
-
-def seconds_held(text: str) -> float:
-    """Return the minimum number of seconds for which a host is held, according to an event's text; 0 if the event is
-    about something else."""
-    words = text.partition(": ")[0].replace(",", "").split()
-    if words[:2] != ["held", "for"]:
-        return 0.0
-    return sum(float(number) * _UNITS[unit] for number, unit in zip(words[2::2], words[3::2], strict=True))
 
 
 def tell_learned(events: Events, lesson: Lesson, now: float) -> str | None:

@@ -38,10 +38,12 @@ def locked(path: Path, flags: int = 0) -> int | None:
     """Lock the file, and return its descriptor; None if another process holds the lock or the file is gone.
 
     Only this process, not a forked child, holds the lock, until ``unlock`` is called or the process ends. ``flags`` are
-    additional flags of ``os.open``. Raises OSError."""
+    additional flags of ``os.open``. Raises OSError; with ``os.O_CREAT`` also if the directory is gone."""
     try:
         fd = os.open(path, os.O_RDWR | os.O_CLOEXEC | flags, PRIVATE_FILE)
     except FileNotFoundError:
+        if flags & os.O_CREAT:
+            raise
         return None
     _held.add(fd)
     try:

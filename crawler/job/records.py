@@ -26,7 +26,7 @@ from crawler.frontier.entry import Entry, EntryError, decode_entry, encode_entry
 from crawler.frontier.request_outcome import HostResult
 from crawler.frontier.traps.copies import Content
 from crawler.job.metrics.catalogue import URL_KINDS, Counters
-from crawler.url.consent.statements import NOTHING_STATED, Stated, as_words
+from crawler.url.consent.statements import NOTHING_STATED, Stated
 from crawler.url.refusal.forbidden_targets import Refusal, Rule
 from crawler.url.scope.boundary import Outside
 from crawler.url.scope.bounds import Limit
@@ -200,7 +200,7 @@ def encode_page(record: PageRecord, kept: Sequence[Position] = (), body: Body | 
         ("simhash", None if content is None or content.simhash is None else f"{content.simhash:016x}"),
         ("duplicate_of", None if content is None else content.duplicate_of),
         ("robots", record.robots or None),
-        ("consent", as_words(consent) if consent else None),
+        ("consent", {purpose: word for purpose, (word, _) in consent.items()} if consent else None),
         ("consent_by", {purpose: source for purpose, (_, source) in consent.items()} if consent else None),
         ("license", record.license),
         ("needs_scripts", record.needs_scripts or None),

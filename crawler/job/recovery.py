@@ -208,6 +208,14 @@ def stored_end(store: Reader) -> int | None:
     return _OUTPUT_END.read(store, OUTPUT_END)
 
 
+def journalled_end(store: Reader) -> int:
+    """Return the end of the last record in the journal. Raises JournalError."""
+    last = None
+    for _, value in store.rows(Family.DONE):  # the journal has only the events since the oldest generation
+        last = value
+    return (stored_end(store) or 0) if last is None else decode_done(last).positions[0].end
+
+
 def keep_identity(store: Reader, identity: Identity, batch: Batch) -> None:
     """Copy the content of ``job.json`` into the store, so that each can be rebuilt from the other."""
     shaping = json.dumps(identity.shaping, sort_keys=True).encode("ascii")

@@ -24,7 +24,7 @@ _EVENTS = 256  # events of the journal read at a time
 _KEYS = 4_096  # keys put into the slice at a time; the last event of a piece may exceed it
 
 
-INTERVAL = 0.25  # seconds between two checks of the chain's length
+INTERVAL = 0.5  # seconds between two checks of the chain's length
 PAUSE = 2.0  # pause, in durations of the last piece: compaction takes at most a third of the loop's time
 
 

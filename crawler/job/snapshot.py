@@ -39,8 +39,8 @@ def remove_snapshot(directory: Path) -> None:
 
 
 def make_snapshot(directory: Path, copy_store: Callable[[str], None]) -> None:
-    """Create the snapshot. ``copy_store`` copies the store to a directory that does not exist yet. Raises OSError, also
-    if a snapshot already exists."""
+    """Create the snapshot. ``copy_store`` copies the store to a directory that does not exist yet. Raises OSError,
+    including when a snapshot already exists."""
     snapshot = directory / SNAPSHOT
     make_private_directory(snapshot)
     _link_files(directory / INBOX, snapshot / INBOX, _URL_BATCHES)
@@ -58,7 +58,7 @@ def remove_tree(directory: Path) -> None:
 
 
 def link_state(directory: Path, snapshot: Path, copy_store: Callable[[str], None]) -> None:
-    """Create the part of a snapshot other than the inbox, in an existing directory. Raises OSError."""
+    """Create all of a snapshot except its inbox, in an existing directory. Raises OSError."""
     _link_files(directory / SEEN, snapshot / SEEN)
     for name in _FILES:
         if (directory / name).is_file():

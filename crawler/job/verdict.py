@@ -27,7 +27,6 @@ from crawler.web.links.refresh import Refresh
 
 if TYPE_CHECKING:
     from crawler.frontier.rendering.rendering_odds import Paid
-    from crawler.web.browser.rendered import NotRendered, Rendered
     from crawler.web.fetch import RawExchange, Response  # not loaded by programs that only queue URLs
 
 NOT_REQUESTED = RequestOutcome()
@@ -38,8 +37,8 @@ class Heading(Struct, frozen=True):
 
     ``tags`` are the values of ``X-Robots-Tag``, ``hrefs`` the targets of ``Link`` and ``Refresh``, as written.
     ``challenge``: the page is a challenge, according to the headers. ``refresh``: the target to which they redirect.
-    ``stated``: the uses that they allow or refuse, except in the tags; ``license`` and
-    ``policy``: the terms in RSL and of TDMRep that they name, as written."""
+    ``stated``: the uses that they allow or refuse, except in the tags; ``license``: the terms in RSL that they name, as
+    written."""
 
     tags: tuple[str, ...] = ()
     hrefs: tuple[str, ...] = ()
@@ -47,22 +46,19 @@ class Heading(Struct, frozen=True):
     refresh: Refresh | None = None
     stated: Stated = NOTHING_STATED
     license: str | None = None
-    policy: str | None = None
 
 
 NO_HEADING = Heading()
 
 
 class Rendering(Struct, frozen=True):
-    """The result of rendering a page, ``why`` it was rendered (``RenderedAs``), and the page's requests.
+    """The requests of a page that was to be rendered.
 
     ``requests`` counts the requests that were made, answered by the cache, or refused, by reason; ``exchanges`` are
     those for archives, each with its URL and the time when it started."""
 
-    why: str
-    result: Rendered | NotRendered
-    requests: Mapping[str, int] = {}
-    exchanges: Sequence[tuple[str, float, RawExchange]] = ()
+    requests: Mapping[str, int]
+    exchanges: Sequence[tuple[str, float, RawExchange]]
 
 
 class Draft(Struct):
@@ -77,7 +73,7 @@ class Draft(Struct):
     not state whether it may be used for the purposes of the crawl. ``relevant``: whether the page is relevant according
     to the user's code; None if the code was not called. ``chain``: the redirects up to the next URL; ``again``: a URL
     of that chain to visit again, if the chain leads back to it and the cookies have changed. ``sights``: facts about
-    the ids in the URL. ``rendering``: the result of a browser; if that is a page, ``body`` is its document. ``paid``:
+    the ids in the URL. ``rendering``: the page's requests in a browser, whose document is the ``body``. ``paid``:
     whether the page was to be rendered, and whether that paid off; None if no browser is wanted for it. ``links``: the
     page's last links, with the counts of all its links."""
 
@@ -149,14 +145,12 @@ class TryAgain(Exception):
 
 
 class Throttled(Struct):
-    """The verdict that the host is held. If the URL has no tries left, ``last`` is its record, and ``kept`` the data of
-    its answer for the outputs. If ``last`` is None, ``entry`` gets another try."""
+    """The verdict that the host is held. If the URL has no tries left, ``last`` is its draft. If ``last`` is None,
+    ``entry`` gets another try."""
 
     entry: Entry
-    last: PageRecord | None
+    last: Draft | None
     request: RequestOutcome
-    answer: Answer | None = None
-    kept: Kept = ()
 
 
 class RobotsAnswer(Struct, frozen=True):

@@ -1,7 +1,6 @@
 """Crawls inside a user's program.
 
-deliveries        pages that wait between the crawl and the loop
-delivered_page    a page that the loop is handling, and the program's data about it
+deliveries        pages that wait between the crawl and the loop, and the program's data about them
 keyword_options   converts keyword arguments into settings, like flags
 crawl_options     the types of the keyword arguments
 crawl_loop        the loop

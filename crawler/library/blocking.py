@@ -18,7 +18,7 @@ from crawler.engine.hooks.page_view import Page
 from crawler.library.crawl_loop import Crawl
 from crawler.library.crawl_options import CrawlOptions
 from crawler.library.crawl_result import CrawlResult
-from crawler.library.delivered_page import data_of
+from crawler.library.deliveries import data_of
 
 T = TypeVar("T")
 Function = Callable[[Page], Answer]

@@ -23,8 +23,7 @@ from crawler.engine.seeds import why_no_url
 from crawler.job.directory import holds_job
 from crawler.job.inbox import Answer
 from crawler.library.crawl_options import CrawlOptions
-from crawler.library.delivered_page import page_of
-from crawler.library.deliveries import Deliveries
+from crawler.library.deliveries import Deliveries, page_of
 from crawler.library.keyword_options import HOOKS, choice_of, code_of, settings_of
 from crawler.service.facade import Result
 from crawler.service.progress.live_line import Progress

@@ -1,11 +1,14 @@
-"""Queues pages between a crawl and the program that loops over it."""
+"""Queues pages between a crawl and the program that loops over it, and stores the program's data with them."""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable
+from typing import Any
 
-from crawler.engine.page_handler import HandedPage, Handled, Withdrawn
-from crawler.job.records import PageRecord
+from crawler.engine.handed_page import HandedPage, Handled, Withdrawn
+from crawler.engine.hooks.answers import copy_of
+from crawler.engine.hooks.page_view import Page, facts_of
 from crawler.url.scope.store_choice import StoreChoice
 
 
@@ -42,18 +45,10 @@ class Deliveries:
     many pages wait here as the run has in flight."""
 
     def __init__(self, choice: StoreChoice) -> None:
-        self._choice = choice
+        self.choice = choice
         self._all: dict[int, Delivery] = {}  # keyed by the id() of the page
         self._waiting: asyncio.Queue[Delivery | None] = asyncio.Queue()  # None: no more pages will come
         self._closed = False
-
-    def wants_body(self, content_type: str | None) -> bool:
-        """See ``PageHandler``."""
-        return self._choice.has_type(content_type)
-
-    def wants(self, record: PageRecord) -> bool:
-        """See ``PageHandler``."""
-        return self._choice.wants(record.entry.href, record.status or 0, record.content_type)
 
     async def handle(self, page: HandedPage) -> Handled:
         """See ``PageHandler``."""
@@ -86,3 +81,33 @@ class Deliveries:
         self._waiting.put_nowait(None)
         for delivery in list(self._all.values()):
             delivery.give_back()
+
+
+def page_of(delivery: Delivery) -> Page:
+    """Return the page of a delivery. The page is finished when the loop asks for the next one."""
+
+    def end(page: Page, keep: bool) -> Awaitable[bool]:
+        handled = Handled(data_of(page.data, page.url) or None, page.followed, keep)
+        return delivery.end(handled)
+
+    return Page(facts_of(delivery.page), delivery.page.follows, end)
+
+
+def data_of(data: dict[str, Any], url: str) -> dict[str, Any]:
+    """Return a copy of the page's ``data`` in the form in which the record stores it. Raises TypeError and ValueError,
+    which name the URL and the key, if JSON cannot represent it."""
+    try:
+        return copy_of(data)
+    except (TypeError, ValueError, RecursionError) as error:
+        kind = TypeError if isinstance(error, TypeError) else ValueError
+        raise kind(f"data of {url} has a value that JSON cannot represent{_place(data)}: {error}") from error
+
+
+def _place(data: dict[Any, Any]) -> str:
+    """Return the first key whose value JSON cannot represent, for a message."""
+    for key, value in data.items():
+        try:
+            copy_of({key: value})
+        except (TypeError, ValueError, RecursionError):
+            return f" in {ascii(key)[:100]}"
+    return ""

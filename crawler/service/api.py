@@ -16,7 +16,7 @@ and the status of the refusal. The answer to "reload" also has "changed" and "re
 from __future__ import annotations
 
 import json
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any
 
 from aiohttp import web
@@ -29,10 +29,9 @@ from crawler.job.output.finished import Choice
 from crawler.service.commands import Refused, Reloaded, parse_command
 from crawler.service.dashboard.guard import NO_STORE, answer, json_body
 from crawler.service.explanation_text import explanation_lines
-from crawler.service.reused import Reused
 from crawler.service.run_view import RunView
 from crawler.service.source import SourceView
-from crawler.service.view_answers import Encoded, answer_if_new, encoded, from_view
+from crawler.service.view_answers import Encoded, Reused, answer_if_new, encoded, from_view
 from crawler.url.scope.patterns import Pattern, PatternError
 from crawler.url.urls.typed import completed
 
@@ -50,7 +49,7 @@ class Api:
     """The API routes, answered from a view."""
 
     def __init__(self, view: View) -> None:
-        self.tables: dict[HostsAsked, Reused[Encoded]] = {}  # the latest tables, the least recently used first
+        self.tables = lru_cache(MOST_TABLES)(self._table)  # the tables asked for most recently
         self._view = view
 
     def routes(self) -> list[web.RouteDef]:
@@ -66,14 +65,10 @@ class Api:
         ]
 
     async def _hosts(self, request: web.Request) -> web.Response:
-        return answer_if_new(request, await from_view(self._table(_table_asked(request))))
+        return answer_if_new(request, await from_view(self.tables(_table_asked(request)).get()))
 
-    async def _table(self, asked: HostsAsked) -> Encoded:
-        kept = self.tables.pop(asked, None) or Reused(partial(self._read_table, asked), FRESH, FRESH_TIMES)
-        self.tables[asked] = kept
-        if len(self.tables) > MOST_TABLES:
-            del self.tables[next(iter(self.tables))]
-        return await kept.get()
+    def _table(self, asked: HostsAsked) -> Reused[Encoded]:
+        return Reused(partial(self._read_table, asked), FRESH, FRESH_TIMES)
 
     async def _read_table(self, asked: HostsAsked) -> Encoded:
         found = await self._view.hosts(asked)

@@ -24,7 +24,7 @@ from crawler.engine.run import Run
 from crawler.job.crawl_file import CrawlFile
 from crawler.job.partition.part_report import PartReport, encode_report
 
-REPORT = "report"  # the name of a partition's value
+REPORT = "report"  # the key of a partition's report at the carrier
 EVERY = 5.0  # minimum seconds between two reports of a partition
 _AT_ONCE = 2  # reports per second
 _LOOK = 1.0  # seconds between two checks for due reports

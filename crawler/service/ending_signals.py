@@ -11,7 +11,7 @@ import select
 import signal
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from types import FrameType
 from typing import TYPE_CHECKING, NoReturn
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 INTERRUPTED = 130
 _LAST_LINES = 0.1  # seconds to wait until earlier lines are written
+_NO_RESULT = b'{"error": "interrupted", "exit": %d}\n' % INTERRUPTED
 _SHOW_CURSOR = "\x1b[?25h"
 
 
@@ -95,6 +96,7 @@ def quit_at_once(line: str = "") -> NoReturn:
     """End the process now, like SIGKILL; all data written so far is kept. Writes ``line``, if given, to standard error,
     unless its reader has stalled."""
     try:
+        say_no_result()
         if sys.stderr is not None:  # None: closed, and its descriptor may belong to another file
             if drain := getattr(sys.stderr, "drain", None):
                 drain(_LAST_LINES)
@@ -104,3 +106,13 @@ def quit_at_once(line: str = "") -> NoReturn:
                 os.write(2, said.encode())
     finally:
         os._exit(INTERRUPTED)
+
+
+def say_no_result() -> None:
+    """With ``--json``, report the interruption as JSON, unless the result has already been written or its reader has
+    stalled."""
+    if "--json" in sys.argv:
+        with suppress(OSError):
+            for to in getattr(sys.modules.get("crawler.base.say"), "result_to", (1,)):
+                if select.select((), (to,), (), 0)[1]:
+                    os.write(to, _NO_RESULT)

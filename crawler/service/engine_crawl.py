@@ -107,7 +107,7 @@ class EngineCrawl:
 
     async def look_well(self) -> None:
         """Read the reports. If a worker seems to be gone, wait for its next report and read again. Raises CarrierError,
-        and CarrierRefusedError also if no worker has reported."""
+        and CarrierRefusedError including when no worker has reported."""
         await self.look()
         if len(self._told) < self.crawl.partitions:  # the crawl has just started, or the engine lost everything
             await asyncio.sleep(_AGAIN)

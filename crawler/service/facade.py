@@ -15,6 +15,7 @@ from crawler.engine.run import Run
 from crawler.job.directory import holds_job
 from crawler.job.metrics.crawl_history import CrawlHistory
 from crawler.job.metrics.events import Kind
+from crawler.job.metrics.sentences import came, working
 from crawler.service.commands import performing
 from crawler.service.notices import Notices
 from crawler.service.reloading import Reloading
@@ -75,7 +76,7 @@ class Facade:
 
     def status(self, stats: dict[str, Any]) -> str:
         """Return what the crawl is doing, in one line; empty while there are no statistics."""
-        return str(self.history.words(stats)["working"]["text"]) if stats else ""
+        return f"{came(stats)}. {working(stats)['text']}" if stats else ""
 
     def is_gone(self) -> bool:
         """True if the job's directory was deleted or moved."""

@@ -16,7 +16,8 @@ from crawler.frontier.host_status import HostSnapshot
 from crawler.inspect.host_settings import host_settings
 from crawler.inspect.host_table import table_row
 from crawler.inspect.job_reader import queue
-from crawler.job.output.reverse_reader import decoded, lines_backwards
+from crawler.job.output.record_reader import decoded
+from crawler.job.output.reverse_reader import lines_backwards
 from crawler.web.fetch.robots_answers import RobotsCache
 
 _QUEUE_SHOWN = 50

@@ -21,9 +21,8 @@ from crawler.job.directory import JobError
 from crawler.job.stored_errors import DAMAGE
 from crawler.service.background import OneThread
 from crawler.service.job_seeds import JobSeeds
-from crawler.service.reused import Reused
-from crawler.service.view import fault_text, unreadable
-from crawler.service.view_answers import Encoded, encoded
+from crawler.service.view_answers import Encoded, Reused, encoded
+from crawler.service.view_errors import fault_text, unreadable
 
 log = logging.getLogger("crawler")
 

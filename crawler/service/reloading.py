@@ -12,7 +12,7 @@ from crawler.base.settings.load import SettingsError
 from crawler.base.settings.parts import Settings
 from crawler.base.settings.sites import Sites
 from crawler.service.commands import NO_CONFIGURATION, NOT_RUNNING, Refusal, Refused, Reloaded
-from crawler.web.browser.engines import EngineFault, find_engine
+from crawler.web.browser.engines import find_engine
 from crawler.web.fetch import Fetcher
 
 Read = Callable[[], Awaitable[Settings]]
@@ -88,7 +88,7 @@ class Reloading:
                     if sites.rendered:  # checked with the run's own browser settings, which cannot be reloaded
                         await asyncio.to_thread(find_engine, merged.settings.browser)
                     parts.fetcher.change(sites)  # first, because it may still refuse the settings
-                except (EngineFault, SettingsError) as error:
+                except SettingsError as error:
                     return Refused(Refusal.SENSELESS, f"nothing has changed: {error}")
                 parts.change(merged.settings)
             self.settings = merged.settings

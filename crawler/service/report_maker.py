@@ -10,8 +10,8 @@ import tempfile
 from pathlib import Path
 
 from crawler.base.same_program import words_of
-from crawler.service.reused import Reused
-from crawler.service.view import Unavailable, Unreadable
+from crawler.service.view_answers import Reused
+from crawler.service.view_errors import Unavailable, Unreadable
 
 TIMEOUT = 600.0  # seconds; a million records take less than two minutes
 FRESH = 30.0  # minimum seconds for which a report is reused ...

@@ -29,7 +29,7 @@ from crawler.job.output.finished import Choice, select
 from crawler.service.background import OneThread
 from crawler.service.commands import Command, Perform, Result
 from crawler.service.host_page import host_page, recent
-from crawler.service.view import Unavailable
+from crawler.service.view_errors import Unavailable
 from crawler.url.urls.canonicaliser import Canonical, Canonicaliser
 
 T = TypeVar("T")

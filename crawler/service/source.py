@@ -22,7 +22,7 @@ from crawler.job.stored_errors import DAMAGE
 from crawler.service.background import OneThread
 from crawler.service.commands import Command, Result
 from crawler.service.job_survey import JobSurvey
-from crawler.service.view import Unavailable, unreadable
+from crawler.service.view_errors import Unavailable, unreadable
 
 T = TypeVar("T")
 

@@ -40,8 +40,8 @@ from crawler.service.dashboard.guard import HEADERS, answer
 from crawler.service.dashboard.token import TOKEN
 from crawler.service.job_survey import UNREADABLE, JobSurvey
 from crawler.service.report_maker import ReportMaker
-from crawler.service.view import Unavailable, Unreadable, fault_text
 from crawler.service.view_answers import answer_if_new, from_view
+from crawler.service.view_errors import Unavailable, Unreadable, fault_text
 from crawler.url.urls.canonicaliser import Canonicaliser
 
 log = logging.getLogger("crawler")

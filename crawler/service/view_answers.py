@@ -1,17 +1,18 @@
-"""Turns answers and errors of a view into HTTP responses."""
+"""Turns answers and errors of a view into HTTP responses. An expensive answer is made once for all clients."""
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import json
-from collections.abc import Awaitable
-from typing import Any, TypeVar
+from collections.abc import Awaitable, Callable
+from typing import Any, Generic, TypeVar
 
 from aiohttp import web
 from msgspec import Struct
 
 from crawler.service.dashboard.guard import revalidated
-from crawler.service.view import Unavailable, Unreadable
+from crawler.service.view_errors import Unavailable, Unreadable
 
 T = TypeVar("T")
 
@@ -42,3 +43,25 @@ async def from_view(asked: Awaitable[T]) -> T:
 def answer_if_new(request: web.Request, found: Encoded) -> web.Response:
     """Return the encoded answer, or 304 if the client has it already."""
     return revalidated(request, web.Response(body=found.body, content_type="application/json"), found.etag)
+
+
+class Reused(Generic[T]):
+    """An answer that is made once for concurrent requests, and reused for ``fresh`` seconds, or for ``times`` as long
+    as it took to make, if that is longer."""
+
+    def __init__(self, make: Callable[[], Awaitable[T]], fresh: float, times: float) -> None:
+        self._make = make
+        self._fresh = fresh
+        self._times = times
+        self._made: tuple[float, T] | None = None  # expiry, and the answer
+        self._making = asyncio.Lock()
+
+    async def get(self) -> T:
+        """Return the answer. Raises the exceptions of ``make``."""
+        now = asyncio.get_running_loop().time
+        async with self._making:
+            began = now()
+            if self._made is None or self._made[0] <= began:
+                made = await self._make()
+                self._made = now() + max(self._fresh, self._times * (now() - began)), made
+            return self._made[1]

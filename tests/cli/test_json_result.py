@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import signal
 import subprocess
 import sys
+import threading
 from pathlib import Path
 from typing import Any
 
 import pytest
+from aiohttp import web
 
-from tests.program import PATIENCE, ROOT, Ran, crawler, running
+from crawler.job.live_status import read_live
+from tests.program import PATIENCE, ROOT, Ran, crawler, running, wait_until
 from tests.site import Site, linked, tree
 
 FAST = ("--allow-private", "--delay", "0", "--json")
@@ -95,6 +99,23 @@ def test_an_interruption_before_the_run_is_an_object(tmp_path: Path) -> None:
             out, _ = process.communicate(timeout=PATIENCE)
             os.close(writer)
         assert (process.returncode, json.loads(out)) == (130, {"error": "interrupted", "exit": 130})
+
+
+def test_a_second_interruption_is_an_object(tmp_path: Path) -> None:
+    asked = threading.Event()
+
+    async def never(_: web.Request) -> web.Response:
+        asked.set()
+        await asyncio.sleep(3600)
+        raise AssertionError
+
+    with Site({"/": never}) as site, running(site.url("/"), "--job", tmp_path / "job", *FAST) as process:
+        assert asked.wait(PATIENCE)
+        process.send_signal(signal.SIGINT)
+        wait_until(lambda: read_live(tmp_path / "job").stats["state"] == "stopping", "it ends")  # type: ignore[union-attr]
+        process.send_signal(signal.SIGINT)
+        out, _ = process.communicate(timeout=PATIENCE)
+    assert (process.returncode, json.loads(out)) == (130, {"error": "interrupted", "exit": 130})
 
 
 @pytest.mark.parametrize("to", [">/dev/full", ">&-"])

@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import tomllib
 from collections import Counter
-from collections.abc import AsyncIterator, Iterator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -21,10 +22,11 @@ from mcp import ClientSession, StdioServerParameters, stdio_client
 
 from crawler.cli import main
 from crawler.cli.agent_tools import TOOLS
+from crawler.cli.mcp import MOST_SAID
 from crawler.job.directory import holds_job
 from crawler.job.job_lock import lock_holder
 from crawler.job.live_status import read_live
-from tests.program import ROOT, wait_until
+from tests.program import PATIENCE, ROOT, crawler, wait_until
 from tests.site import Site, linked, tree
 
 SLOTS = 2
@@ -268,8 +270,53 @@ async def test_a_refused_start_leaves_no_seeds_and_no_directory(crawls: Path, co
             assert "dealy" in await asking.refused("crawl", seeds=[site.url("/secret")], name="some")
             assert not (crawls / "some").exists()
             written(config, CONFIG)
+            too_long = site.url("/secret?") + "y" * 200_000  # for a command line
+            await asking.refused("crawl", seeds=[too_long], name="some")
+            assert not (crawls / "some").exists()
             await asking.facts("crawl", seeds=[site.url("/geese")], name="some", wait=50)
         assert site.pages_asked() == [site.url("/geese")]
+
+
+async def test_a_refused_start_removes_no_file_that_was_there(crawls: Path, config: Path) -> None:
+    with Site(SITE) as site:
+        async with agent(crawls, "--config", config) as asking:
+            await asking.facts("crawl", seeds=[site.url("/")], name="some", wait=50)
+            (crawls / "some" / "job.json").unlink()
+            (crawls / "other").mkdir()
+            for name in ("some/pages.jsonl", "other/.hidden", "other/store"):
+                (crawls / name).touch()
+            kept = {name for name in files_of(crawls) if "crawl.log" not in name}
+            for name in ("some", "other"):
+                await asking.refused("crawl", seeds=[site.url("/")], name=name, wait=50)
+            assert kept <= files_of(crawls).keys()
+
+
+async def test_a_directory_that_cannot_be_read_hinders_no_other(crawls: Path, config: Path) -> None:
+    with Site(SITE) as site:
+        async with agent(crawls, "--config", config) as asking:
+            (crawls / "bad").mkdir()
+            (crawls / "bad" / "job.json").touch()
+            (crawls / "bad" / "lock").symlink_to("lock")
+            asked = {"seeds": [site.url("/geese")], "name": "some", "wait": 50}
+            assert (await asking.facts("crawl", **asked))["state"] == "ended"
+            assert await asking.facts("status") == {"running": {"some": False}}
+            assert "lock" in await asking.refused("status", name="bad")
+            shutil.rmtree(crawls)
+            assert "No such file" in await asking.refused("crawl", **asked)
+
+
+async def test_crawls_of_the_command_line_are_read(crawls: Path, config: Path) -> None:
+    with Site(SITE) as site:
+        for name, *words in ("plain",), ("parts", "--partitions", "2", "--output", "text,links"):
+            given = ("--allow-private", "--delay", "0", "--job", crawls / name, *words)
+            assert crawler(site.url("/"), *given).code == 0
+        async with agent(crawls, "--config", config) as asking:
+            assert "text" in await asking.refused("search", name="plain", query="geese")
+            assert (await asking.facts("search", name="parts", query="geese"))["pages"] == 1
+            for name, text in ("plain", ""), ("parts", "x"):
+                (link,) = (await asking.facts("broken_links", name=name))["links"]
+                assert link["url"] == site.url("/moved-away")
+                assert link["pages"] == [{"page": site.url("/"), "text": text}]
 
 
 async def test_answers_have_the_names_of_arguments_and_refuse_what_is_not_a_url(crawls: Path, config: Path) -> None:
@@ -281,25 +328,48 @@ async def test_answers_have_the_names_of_arguments_and_refuse_what_is_not_a_url(
             for wrong in ("nope", "", "file:///etc/hostname"):
                 for tool in ("read", "explain"):
                     await asking.refused(tool, name=state["name"], url=wrong)
+            assert len(await asking.refused("read", name=state["name"], url="x" * 100_000)) <= 2 * MOST_SAID
+            for tool, more in {"search": {"query": "x"}, "read": {"url": site.url("/")}, "broken_links": {}}.items():
+                await asking.refused(tool, name=state["name"], offset=2**63, **more)
 
 
 def test_half_of_a_surrogate_pair_is_answered(crawls: Path) -> None:
+    with server(crawls) as (process, ask):
+        ask({"method": "notifications/initialized"})
+        found = ask({"id": 2, "method": "tools/call", "params": {"name": "status", "arguments": {"name": "\ud800"}}})
+        process.stdin.close()  # type: ignore[union-attr]
+    assert (found["id"], found["result"]["isError"], process.returncode) == (2, True, 0)
+
+
+def test_the_client_reads_only_answers_and_the_server_ends_when_it_reads_no_more(crawls: Path, tmp_path: Path) -> None:
+    written(tmp_path / "noisy.py", "print('loaded')\n\ndef look(page):\n    pass\n")
+    config = written(tmp_path / "agents.toml", '[hooks]\non_page = "noisy:look"\n')
+    with server(crawls, "--config", config) as (process, ask):
+        process.stdout.close()  # type: ignore[union-attr]
+        with pytest.raises(ValueError, match="closed"):
+            ask({"id": 2, "method": "ping"})
+        assert process.wait(PATIENCE) > 0
+
+
+@contextmanager
+def server(crawls: Path, *words: str | Path) -> Iterator[tuple[subprocess.Popen[str], Callable[[Any], Any]]]:
+    """A server, and a function that writes a message and, if it asks, returns the answer, which is the next line."""
     known = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
-    calls = [
-        {"id": 1, "method": "initialize", "params": known},
-        {"method": "notifications/initialized"},
-        {"id": 2, "method": "tools/call", "params": {"name": "status", "arguments": {"name": "\ud800"}}},
-    ]
-    lines = "".join(json.dumps({"jsonrpc": "2.0", **call}) + "\n" for call in calls)
-    command = [sys.executable, "-m", "crawler", "mcp", "--dir", str(crawls)]
-    with subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as server:
-        assert server.stdin
-        assert server.stdout
-        server.stdin.write(lines)
-        server.stdin.flush()
-        answers = [json.loads(server.stdout.readline()) for _ in range(2)]
-        server.stdin.close()
-    assert (answers[1]["id"], answers[1]["result"]["isError"], server.returncode) == (2, True, 0)
+    command = [sys.executable, "-m", "crawler", "mcp", "--dir", str(crawls), *words]
+    code = os.environ | {"PYTHONPATH": f"{ROOT}:{crawls.parent}"}
+    with subprocess.Popen(
+        command, cwd=crawls.parent, env=code, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+
+        def ask(message: dict[str, Any]) -> Any:
+            assert process.stdin
+            assert process.stdout
+            process.stdin.write(json.dumps({"jsonrpc": "2.0"} | message) + "\n")
+            process.stdin.flush()
+            return json.loads(process.stdout.readline()) if "id" in message else None
+
+        assert ask({"id": 1, "method": "initialize", "params": known})["id"] == 1
+        yield process, ask
 
 
 @pytest.mark.parametrize("names", [("a", "a"), ("a", "b")])
@@ -339,13 +409,9 @@ async def test_only_the_operator_opens_private_addresses_and_sets_the_most(crawl
 @pytest.mark.parametrize(
     "settings", ["[partitions]\nprocesses = 2", '[crawl]\nstore = "file:/tmp/x"', "[fetch]\nspeed = 1"]
 )
-def test_settings_that_no_crawl_could_have_end_the_server(
-    settings: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    path = written(tmp_path / "agents.toml", settings)
-    assert main(["mcp", "--dir", str(tmp_path / "crawls"), "--config", str(path)]) == 2
-    out, err = capsys.readouterr()
-    assert (out, len(err.splitlines())) == ("", 1)
+def test_settings_that_no_crawl_could_have_end_the_server(settings: str, tmp_path: Path) -> None:
+    ran = crawler("mcp", "--dir", tmp_path / "crawls", "--config", written(tmp_path / "agents.toml", settings))
+    assert (ran.code, ran.out, len(ran.err.splitlines())) == (2, "", 1)
 
 
 def test_without_the_package_one_line_says_what_to_install(

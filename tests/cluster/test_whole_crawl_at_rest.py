@@ -105,7 +105,7 @@ def test_what_belongs_elsewhere_is_told_and_not_moved(chain: Chain, directory: P
     assert ran.code == 1
     told = json.loads(ran.out)
     assert {(each["kind"], each["partition"]) for each in told["findings"]} >= {
-        ("records-elsewhere", int(place)) for place in places
+        ("host-elsewhere", int(place)) for place in places
     }
     assert records(directory) == before
     again = crawler(*chain.seeds, *in_one(directory))

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from crawler.base.kv import Family
-from crawler.engine.discover import Discovery
 from crawler.engine.injector import Injector
+from crawler.engine.links_and_redirects import Discovery
 from crawler.engine.reading import Reading
 from crawler.frontier.entry import decode_entry
 from crawler.job.inbox import INBOX, Inbox

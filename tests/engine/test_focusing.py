@@ -12,8 +12,8 @@ import pytest
 from msgspec.structs import replace
 
 from crawler.base.settings.parts import CrawlSettings, HookSettings, OutputSettings, Settings
+from crawler.engine.handed_page import HandedPage
 from crawler.engine.link_judge import Link
-from crawler.engine.page_handler import HandedPage
 from crawler.engine.run import Run
 from crawler.job.job import Job
 from tests.laboratory import SETTINGS, Laboratory

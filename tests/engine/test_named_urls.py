@@ -11,8 +11,8 @@ from msgspec.structs import replace
 
 from crawler.base.kv import Family
 from crawler.base.settings.parts import SeenSettings
-from crawler.engine.discover import Discovery
 from crawler.engine.injector import Injector
+from crawler.engine.links_and_redirects import Discovery
 from crawler.engine.reading import Reading
 from crawler.frontier.entry import decode_entry
 from crawler.job.found import Found

@@ -10,11 +10,11 @@ from itertools import pairwise
 from pathlib import Path
 
 from crawler.base.settings.parts import CrawlSettings, PolitenessSettings, RobotsSettings, Settings
-from crawler.engine.page_handler import HandedPage, Handled, PageHandler, Withdrawn
+from crawler.engine.handed_page import HandedPage, Handled, PageHandler, Withdrawn
 from crawler.engine.run import Run
 from crawler.job.job import Job
 from crawler.job.platform import Platform
-from crawler.job.records import PageRecord
+from crawler.url.scope.store_choice import StoreChoice
 from tests.driving import Driven
 from tests.durability.power import Inline
 from tests.jobs import rows
@@ -30,18 +30,14 @@ GAP = 1.0
 class Slow:
     """Code that takes ``seconds`` for a page, and says how many pages it had at once."""
 
+    choice = StoreChoice(0)  # every page
+
     def __init__(self, seconds: float, withdraws: int = 0) -> None:
         self.seconds = seconds
         self.withdraws = withdraws
         self.met: list[str] = []
         self.most = self.now = 0
         self.ends: Counter[bool] = Counter()
-
-    def wants_body(self, content_type: str | None) -> bool:
-        return False
-
-    def wants(self, record: PageRecord) -> bool:
-        return True
 
     async def handle(self, page: HandedPage) -> Handled:
         self.met.append(page.id)

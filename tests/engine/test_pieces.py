@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator
 import pytest
 
 from crawler.base.settings.parts import LinkSettings, TrapSettings
-from crawler.engine.discover import CHARACTERS_A_PART, LINKS_A_PART
+from crawler.engine.links_and_redirects import CHARACTERS_A_PART, LINKS_A_PART
 from crawler.engine.visit import LISTED_A_STEP
 from crawler.frontier.traps.copies import SIMHASH_BYTES_MOST, Copies
 from crawler.url.urls.canonicaliser import Canonicaliser

@@ -25,7 +25,7 @@ from crawler.base.settings.parts import (
 )
 from crawler.engine.lifecycle import Stop
 from crawler.engine.rendering import renderer
-from crawler.web.browser.rendered import Answer, Ask, Budget, Kind, NotRendered, Refusal, Refused, Rendered, SubRequest
+from crawler.web.browser.rendered import Answer, Ask, Kind, NotRendered, Refusal, Rendered, SubRequest
 from crawler.web.fetch import Response
 from tests.engine.test_archiving import on_the_wire
 from tests.jobs import rows
@@ -48,7 +48,7 @@ class MadeUp:
         self.rendered: list[str] = []
         self.most = self.now = 0
 
-    async def render(self, url: str, raw: Answer, ask: Ask, budget: Budget) -> Rendered | NotRendered:
+    async def render(self, url: str, raw: Answer, ask: Ask) -> Rendered | NotRendered:
         self.rendered.append(url)
         self.now += 1
         self.most = max(self.most, self.now)
@@ -90,8 +90,8 @@ def record(lab: Laboratory, url: str) -> dict[str, Any]:
 
 
 AT = "http://a.test/"
-REFUSED = (Refused(Refusal.ROBOTS, "http://a.test/data"), Refused(Refusal.TYPE, "http://a.test/p.png"))
-HELD = (Refused(Refusal.HELD, "http://a.test/data"),)
+REFUSED = [(Refusal.ROBOTS, Kind.DATA), (Refusal.TYPE, Kind.DATA)]
+HELD = [(Refusal.HELD, Kind.DATA)]
 STRIPPED = b'<title>Made</title><meta name=robots content="%s"><a href=http://a.test/made>x</a>'
 
 
@@ -113,7 +113,7 @@ async def test_what_an_engine_does_not_render_goes_to_the_next(
     both = [MadeUp({AT: first}), MadeUp({AT: other})]
     monkeypatch.setattr(renderer, "browsers_of", lambda *_: both)
     raw, own = Answer(200, (), SHELL.encode()), renderer.Renderer(SETTINGS)
-    assert await own.render(AT, raw, lambda _: asyncio.sleep(0, NONE), Budget()) == shown
+    assert await own.render(AT, raw, lambda _: asyncio.sleep(0, NONE)) == shown
 
 
 @pytest.mark.parametrize(
@@ -232,21 +232,26 @@ def test_the_archive_has_the_answer_what_it_asked_for_and_the_document(
     assert headers["WARC-Refers-To"] == found[1][0]["WARC-Record-ID"]
 
 
+@pytest.mark.parametrize(("concurrency", "when", "most"), [(8, "never", 3), (64, "signs", 4)])
 def test_pages_that_wait_for_a_tab_leave_other_hosts_their_pace(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    concurrency: int, when: str, most: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hosts = [f"http://{kind}{n}.test/" for kind in ("app", "plain") for n in range(5)]
     names = [str(n) for n in range(40)]
+    plain = [f"{host}{name}" for host in hosts[5:] for name in ["", *names]]
     pages: dict[str, Any] = {}
     for host in hosts:
-        pages |= {host: links(names), f"{host}api": json_of(links(names))} | {f"{host}{name}": SHELL for name in names}
-    browser = MadeUp(seconds=2.0)
+        shown = SHELL if "app" in host else "words " * 50
+        pages |= {host: links(names), f"{host}api": json_of(links(names))} | {f"{host}{name}": shown for name in names}
+    browser = MadeUp({url: page(pages[url].encode(), url) for url in plain}, seconds=2.0)
     lab = laboratory(tmp_path, pages, browser, monkeypatch, politeness=PolitenessSettings(delay=0.1))
-    tables = tuple(SiteTable(f"plain{n}.test", browser="never") for n in range(5))
-    lab.settings = replace(lab.settings, site=SitesSettings(tables))
-    assert lab.run(*hosts) is Stop.FINISHED
+    tables = tuple(SiteTable(f"plain{n}.test", browser=when) for n in range(5))
+    lab.settings = replace(
+        lab.settings, site=SitesSettings(tables), crawl=replace(lab.settings.crawl, concurrency=concurrency)
+    )
+    assert lab.run(*hosts, *plain) is Stop.FINISHED
     assert len(lab.records()) == 10 * 41
-    assert browser.most == 3, "fewer than half of the slots"
+    assert browser.most == most, "fewer than half of the slots"
     for n in range(5):
         asked = [each.begin for each in lab.requests_to(f"plain{n}.test")]
         assert asked[-1] - asked[0] < 1.2 * 41 * 0.3, "a gap and an answer each"
@@ -276,7 +281,7 @@ async def test_an_audit_goes_before_the_pages_that_wait_and_one_that_leaves_lets
     shown, begun, free = list[str](), asyncio.Event(), asyncio.Event()
 
     class Held(MadeUp):
-        async def render(self, url: str, raw: Answer, ask: Ask, budget: Budget) -> Rendered | NotRendered:
+        async def render(self, url: str, raw: Answer, ask: Ask) -> Rendered | NotRendered:
             shown.append(url)
             begun.set()
             await free.wait()
@@ -285,14 +290,13 @@ async def test_an_audit_goes_before_the_pages_that_wait_and_one_that_leaves_lets
     monkeypatch.setattr(renderer, "browsers_of", lambda settings, directory: [Held()])
     line = renderer.Renderer(replace(SETTINGS, browser=BrowserSettings(tabs=1)))
 
-    async def ask(request: SubRequest) -> Answer | Refused:
-        return Refused(Refusal.TYPE, request.url)
+    async def ask(request: SubRequest) -> Answer | Refusal:
+        return Refusal.TYPE
 
     async with asyncio.timeout(5), asyncio.TaskGroup() as tasks:
         order = ("shown", True), ("leaves", False), ("second", True), ("third", True), ("audit", False)
         waiting = [
-            tasks.create_task(line.render(name, Answer(200, (), b""), ask, Budget(), in_turn=in_turn))
-            for name, in_turn in order
+            tasks.create_task(line.render(name, Answer(200, (), b""), ask, in_turn=in_turn)) for name, in_turn in order
         ]
         await begun.wait()
         waiting[1].cancel()

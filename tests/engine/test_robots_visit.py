@@ -46,7 +46,7 @@ class Says:
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in {"TTL": 30.0, "UNREACHABLE_TTL": 20.0}.items():
         monkeypatch.setattr(robots_answers, name, value)
-    for place in ("frontier.politeness.JITTER", "engine.robots_visit.JITTER", "frontier.retries._JITTER"):
+    for place in ("frontier.backoff_policy.JITTER", "engine.robots_visit.JITTER", "frontier.retries._JITTER"):
         monkeypatch.setattr(f"crawler.{place}", 0.0)
 
 

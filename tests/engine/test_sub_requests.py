@@ -18,7 +18,7 @@ from crawler.engine.membership import Membership
 from crawler.engine.rendering.sub_requests import PageNetwork, SubRequests
 from crawler.engine.visit import Visitor
 from crawler.job.job import Job
-from crawler.web.browser.rendered import Answer, Failed, Kind, Refusal, Refused, SubRequest
+from crawler.web.browser.rendered import Answer, Kind, Refusal, SubRequest
 from crawler.web.fetch import Failure, FailureKind, Response
 from tests.laboratory import SETTINGS, Laboratory, apart, links
 
@@ -86,7 +86,7 @@ def test_pages_that_need_each_others_hosts_all_come_to_an_end(
 
     asked = lab.render(monkeypatch, asks, *(f"http://{name}/" for name in names))
     assert [record["outcome"] for record in lab.records()] == ["fetched"] * 80
-    whats = [each.why if isinstance(each, Refused) else each.status for each in came]
+    whats = [each if isinstance(each, Refusal) else each.status for each in came]
     assert (whats.count(404), whats.count(Refusal.ROBOTS)) == (200, 200)
     assert len(asked) == 80 + 20 + 10 + 200  # pages, robots.txt, what is shared, what is not
     keys = {"host": str, "domain": lambda name: name.split(".", 1)[1], "address": lab.addresses.__getitem__}
@@ -103,7 +103,7 @@ CASES: list[tuple[dict[str, Any], dict[str, Any], list[SubRequest], list[Any], i
     ({}, {}, [wanted(S)], [404], 2),
     ({}, {ROBOTS: "User-agent: *\nDisallow: /s"}, [wanted(S)] * 2, [Refusal.ROBOTS] * 2, 1),
     (SITE, {ROBOTS: "User-agent: *\nDisallow: /s"}, [wanted(S)], [404], 1),
-    ({}, {}, [wanted(S, Kind.IMAGE), wanted(S, method="POST")], [Refusal.TYPE, Refusal.METHOD], 0),
+    ({}, {}, [wanted(S, Kind.OTHER), wanted(S, method="POST")], [Refusal.TYPE, Refusal.METHOD], 0),
     ({}, {}, [wanted("ftp://a.test/"), wanted("http://a.test:25/"), wanted("http://[::1]/")], [OWN] * 3, 0),
     ({"scope": {"exclude": ["*/s"]}}, {}, [wanted(S)], [Refusal.EXCLUDED], 0),
     ({}, {S: answer(Cache_Control="max-age=9")}, [wanted(S)] * 3, [200] * 3, 2),
@@ -113,7 +113,7 @@ CASES: list[tuple[dict[str, Any], dict[str, Any], list[SubRequest], list[Any], i
     ({}, {S: answer(429, Retry_After="600")}, [wanted(S), wanted(S), wanted(B)], [429, HELD, 404], 4),
     ({}, {S: answer(429, Retry_After="20")}, [wanted(S), wanted(A)], [429, 404], 3),
     ({}, {ROBOTS: answer(503, Retry_After="600")}, [wanted(S)] * 2, [HELD] * 2, 1),
-    ({}, {S: TOO_OLD}, [wanted(S)], [Failed], 3),
+    ({}, {S: TOO_OLD}, [wanted(S)], [type(None)], 3),
     ({}, {S: replace(answer(401), unsigned=True)}, [wanted(S, method="HEAD")], [401], 3),
     ({}, {}, [wanted(S, Kind.PREFLIGHT)], [204], 0),
     ({}, {}, [wanted("http://elsewhere.test/")], [Refusal.PARTITION], 0),
@@ -131,11 +131,11 @@ def test_what_comes_of_a_request(
         elsewhere = Membership(lambda: True, lambda: True, is_elsewhere=lambda href: "elsewhere" in href)
         requests._network.robots.join(elsewhere)
         answers.extend([await requests.ask(each) for each in asked])
-        assert sum(requests.counts[why] for why in Refusal) == sum(isinstance(each, Refused) for each in answers)
+        assert sum(requests.counts[why] for why in Refusal) == sum(isinstance(each, Refusal) for each in answers)
         assert not requests.interrupted
 
     assert len(lab.render(monkeypatch, asks, PAGE)) == seen
-    assert [getattr(each, "status", getattr(each, "why", type(each))) for each in answers] == came
+    assert [each if isinstance(each, Refusal) else getattr(each, "status", type(each)) for each in answers] == came
     apart(lab.requests_to("a.test"), 1.0)
 
 

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from crawler.base.settings.parts import PolitenessSettings, PurposeSettings, RobotsSettings, Settings
 from crawler.engine.lifecycle import Stop
-from crawler.engine.robots_visit import LICENSES_MOST
+from crawler.engine.robots_visit import FILES_MOST
 from crawler.web.fetch import Failure, FailureKind
 from tests.engine.test_directives import answer
 from tests.laboratory import SETTINGS, Laboratory, apart, links
@@ -154,19 +154,14 @@ def test_a_license_that_many_pages_name_is_asked_for_once(tmp_path: Path) -> Non
 
 
 def test_licenses_of_pages_are_read_with_a_purpose_up_to_a_limit_and_where_robots_txt_allows(tmp_path: Path) -> None:
-    own = {f"{A}{number}": answer(ELEMENT.format(f"/l/{number}.xml")) for number in range(LICENSES_MOST + 4)}
-    rules = {f"{A}l/{number}.xml": answer(LICENSE.replace('"/c"', '"/"')) for number in range(LICENSES_MOST + 4)}
+    own = {f"{A}{number}": answer(ELEMENT.format(f"/l/{number}.xml")) for number in range(FILES_MOST + 4)}
+    rules = {f"{A}l/{number}.xml": answer(LICENSE.replace('"/c"', '"/"')) for number in range(FILES_MOST + 4)}
     closed = answer("User-agent: *\nDisallow: /l/", kind="text/plain")
     settings = replace(OBEYED, purpose=PurposeSettings())
     for number, (more, using, most) in enumerate(
-        [({}, OBEYED, LICENSES_MOST), ({f"{A}robots.txt": closed}, OBEYED, 0), ({}, settings, 0)]
+        [({}, OBEYED, FILES_MOST - 1), ({f"{A}robots.txt": closed}, OBEYED, 0), ({}, settings, 0)]
     ):
         (tmp_path / str(number)).mkdir()
         lab = crawled(tmp_path / str(number), {A: links(list(own)), **own, **rules, **more}, using)
         assert sum(each.endswith(".xml") for each in asked(lab)) == most
         assert list(outcomes(lab).values()).count("excluded") == most
-
-
-def test_the_policy_of_a_reservation_is_not_fetched(tmp_path: Path) -> None:
-    lab = crawled(tmp_path, {f"{A}c": answer("c", ("tdm-policy", "/p.json"))})
-    assert "p.json" not in asked(lab)

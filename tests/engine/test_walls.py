@@ -20,7 +20,7 @@ BARRED = PAGES["challenge of Anubis"] + links(["/more"])
 
 @pytest.fixture(autouse=True)
 def _without_jitter(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("crawler.frontier.politeness.JITTER", 0.0)
+    monkeypatch.setattr("crawler.frontier.backoff_policy.JITTER", 0.0)
 
 
 def laboratory(directory: Path, pages: dict[str, Any], **politeness: Any) -> Laboratory:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from crawler.base.settings.parts import BudgetSettings, PolitenessSettings
-from crawler.frontier import politeness
+from crawler.frontier import backoff_policy
 from crawler.frontier.backoff_policy import note
 from crawler.frontier.host import Host, decode_host, encode_host
 from crawler.frontier.host_closed import closure
@@ -20,7 +20,7 @@ SETTINGS = PolitenessSettings(patience="short")
 
 @pytest.fixture(autouse=True)
 def _without_jitter(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(politeness, "JITTER", 0.0)
+    monkeypatch.setattr(backoff_policy, "JITTER", 0.0)
 
 
 NO_BUDGET = BudgetSettings()

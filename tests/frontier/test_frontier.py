@@ -57,7 +57,7 @@ def urls(host: int, count: int) -> list[str]:
 
 
 def test_429_holds_the_whole_host(store: Store, make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("crawler.frontier.politeness.JITTER", 0.0)
+    monkeypatch.setattr("crawler.frontier.backoff_policy.JITTER", 0.0)
     frontier = make(delay=0.0, backoff_first=5.0)
     admit(frontier, store, *urls(0, 3))
     now = NOW

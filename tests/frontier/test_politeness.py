@@ -7,16 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from crawler.base.settings.parts import PolitenessSettings, RetrySettings
-from crawler.frontier import politeness
-from crawler.frontier.politeness import (
-    JITTER,
-    HoldReason,
-    gap,
-    hold_after_failure,
-    hold_after_throttle,
-    longest_hold,
-    snooze,
-)
+from crawler.frontier import backoff_policy
+from crawler.frontier.backoff_policy import JITTER, hold_after_failure, hold_after_throttle, longest_hold, snooze
+from crawler.frontier.politeness import HoldReason, gap
 from crawler.frontier.request_outcome import FailureClass
 from crawler.frontier.retries import retry_wait, tries_of
 
@@ -49,7 +42,7 @@ def test_retry_after_wins_over_the_back_off_and_is_cut(patience: str, most: floa
 
 
 def test_back_off_and_snooze_double_up_to_their_bound(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(politeness, "JITTER", 0.0)
+    monkeypatch.setattr(backoff_policy, "JITTER", 0.0)
     settings = PolitenessSettings(backoff_first=1.0)
     doubled = [1, 2, 4, 8, 16, 32, 64, 120, 120]
     assert [hold_after_throttle(None, n, settings, "h")[0] for n in range(9)] == doubled

@@ -18,12 +18,12 @@ from enum import Enum, auto
 from crawler.base.kv import Batch, Store
 from crawler.base.settings.parts import BudgetSettings, PolitenessSettings, RetrySettings
 from crawler.engine.judge import judge, status_failure
+from crawler.frontier.backoff_policy import cut_retry_after
 from crawler.frontier.entry import Entry
 from crawler.frontier.frontier import Frontier
 from crawler.frontier.lease import AddressKnown, Done, Lease, Retry, RobotsKnown, RobotsLater
 from crawler.frontier.lease import Throttled as ThrottledEnd
 from crawler.frontier.limits import Limits, MemoryLimits
-from crawler.frontier.politeness import cut_retry_after
 from crawler.frontier.request_outcome import RequestOutcome
 from crawler.frontier.retries import longest_retry, retry_wait, tries_of
 from crawler.frontier.slot_share import LEAST

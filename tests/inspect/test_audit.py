@@ -95,7 +95,6 @@ def test_all_that_is_planted_is_found(crawled: Crawled, tmp_path: Path, capsys: 
         (QUICK, "before_robots", [line(before, "/a")]),
         (QUICK, "gap", [line(end, "/b")] * 11),
         (SLOW, "crawl_delay", [line(end, "/a"), line(end, "/b")]),
-        (HELD, "held", [line(end, "/")]),
     ]
     for number, (host, rule, lines) in enumerate(planted):
         log = tmp_path / f"{number}.log"

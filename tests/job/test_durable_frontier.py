@@ -84,6 +84,7 @@ def test_how_leases_end(tmp_path: Path) -> None:
     with opened(tmp_path / "job", clock, delay=0.0) as frontier:
         frontier.add([f"http://{host}.test/" for host in "abcde"])
         leases = {lease.url[7]: lease for lease in (frontier.take() for _ in range(5)) if lease is not None}
+        assert repr(leases["a"]) == "<Lease http://a.test/>"
         frontier.put_back(leases["a"])
         frontier.retry(leases["b"], 30.0)
         frontier.throttle(leases["c"], 60.0)

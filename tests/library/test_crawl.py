@@ -238,6 +238,19 @@ async def test_functions_that_score_and_filter(tmp_path: Path, site: Site) -> No
     assert str(run).count("test_functions_that_score_and_filter.<locals>.score'"), "explain names it"
 
 
+async def test_the_loop_alone_decides_and_what_it_follows_may_redirect(tmp_path: Path) -> None:
+    async def moved(_: web.Request) -> web.Response:
+        return web.Response(status=301, headers={"Location": "/new"})
+
+    pages = {"/": linked(["/moved", "/other"]), "/moved": moved, "/new": linked(["/other"]), "/other": linked(["/"])}
+    with Site(pages) as site:
+        options = OPTIONS | {"filter_link": lambda link: link.kind == "redirect"}
+        async with crawler.Crawl(tmp_path / "job", site.url("/"), **options) as crawl:
+            async for page in crawl:
+                page.follow("/moved")
+        assert [row["url"] for row in rows(tmp_path / "job")] == [site.url(path) for path in ("/", "/moved", "/new")]
+
+
 FAILING: list[tuple[str, Any]] = [
     ("score_page", lambda page: 1 / 0),
     ("score_links", lambda links: [1 / 0]),

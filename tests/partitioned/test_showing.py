@@ -66,9 +66,7 @@ def test_verify_finds_what_belongs_elsewhere(made: Crawled, tmp_path: Path) -> N
     copy = Crawled(tmp_path / "crawl", made.sites)
     shutil.copytree(made.directory, copy.directory)
     copy.part(3).rename(copy.part(2))
-    assert found_in(copy.directory) == {("host-elsewhere", 2), ("records-elsewhere", 2)}
-    ran = crawler("verify", copy.directory)
-    assert f"{copy.part(2)}: pages.jsonl: 7 records" in ran.out
+    assert found_in(copy.directory) == {("host-elsewhere", 2)}
 
 
 def test_the_report_counts_all_partitions(made: Crawled, tmp_path: Path) -> None:

@@ -17,12 +17,12 @@ from crawler.base.kv import Family, Row
 from crawler.base.settings.parts import PolitenessSettings, Settings
 from crawler.engine.lifecycle import State, Stop
 from crawler.engine.run import Run
+from crawler.frontier.capacity import AT_ONCE, Serving
 from crawler.frontier.entry import Entry
 from crawler.frontier.frontier import Frontier
 from crawler.frontier.host import encode_host
 from crawler.frontier.lease import Completion, Done, Retry, RobotsKnown
 from crawler.frontier.request_outcome import FailureClass
-from crawler.frontier.serving import AT_ONCE, Serving
 from crawler.inspect.host_table import SORTS, HostsAsked
 from crawler.job.job import Job
 from crawler.job.platform import Platform

@@ -15,16 +15,12 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from redis.exceptions import AskError, ResponseError, TryAgainError
-
-from crawler.base.carrier.engine_address import Server
 from crawler.base.carrier.memory_carrier import check_values
-from crawler.base.carrier.redis_link import Words, told
+from crawler.base.carrier.redis_link import Words
 from crawler.base.carrier.redis_servers import Command, RedisServers
 from crawler.base.carrier.verbs import (
     CRAWL,
     START,
-    CarrierError,
     CarrierRefusedError,
     Entry,
     Order,
@@ -33,9 +29,9 @@ from crawler.base.carrier.verbs import (
 )
 
 VERSION = b"1"  # version of the key format
-_BLOCK = 2.0  # maximum seconds for which a server waits for an entry
-_MOST_READS = 1_100  # maximum number of waiting reads: one for each partition, plus some that are no longer needed
-_PAUSE = 0.05  # seconds to wait before a stream that has moved is looked up again
+# Seconds between two reads of empty streams. Commands that wait at the server would cost more: they need further
+# connections (in a cluster, one for each stream), and each entry would be read on its own.
+_POLL = 0.15
 _POSITION = re.compile(r"([0-9]{1,19})-([0-9]{1,19})")
 
 # No epoch reaches 2^50 legitimately. A stream that contains the greatest possible ID accepts no further entries.
@@ -92,7 +88,6 @@ class RedisCarrier:
     def __init__(self, servers: RedisServers, crawl: str) -> None:
         self._servers = servers
         self._crawl = crawl
-        self._reads = _BlockedReads(servers)
 
     async def check(self) -> None:
         """Check that this version can use the keys of the crawl, and that the user has the permissions for all verbs.
@@ -126,15 +121,13 @@ class RedisCarrier:
         """See ``Carrier``."""
         clock = asyncio.get_running_loop().time
         deadline = clock() + wait
-        while True:
+        await self._servers.learn()
+        found, positions = await self._read_now(after, most)
+        while not found and (left := deadline - clock()) > 0:
+            await asyncio.sleep(min(_POLL, left))
             await self._servers.learn()
-            found, positions = await self._read_now(after, most)
-            left = deadline - clock()
-            if found or left <= 0:
-                return found
-            found = self._entries(await self._reads.first(self._commands(positions, most), left))
-            if found:
-                return found
+            found = self._entries(await self._servers.ask(self._commands(positions, most)))
+        return found
 
     async def trim(self, stream: str, upto: Position) -> None:
         """See ``Carrier``."""
@@ -178,9 +171,8 @@ class RedisCarrier:
         return await self._servers.ask([Command(held, ("HGET", held, key)) for held in keys])
 
     async def close(self) -> None:
-        """Close all connections. Waiting calls raise CarrierError; any later call connects again."""
+        """Close all connections. Calls that wait for answers raise CarrierError; any later call connects again."""
         await self._servers.close()
-        await self._reads.end()
 
     async def _read_now(
         self, after: Mapping[str, Position], most: int
@@ -235,69 +227,6 @@ class RedisCarrier:
     async def _one(self, command: Command) -> Any:
         (answer,) = await self._servers.ask([command])
         return answer
-
-
-class _BlockedReads:
-    """Reads that wait at a server, each on its own connection.
-
-    A read that is no longer needed continues until the server has answered it; a caller that makes the same request in
-    the meantime gets its answer.
-    """
-
-    def __init__(self, servers: RedisServers) -> None:
-        self._servers = servers
-        self._running: dict[Words, asyncio.Task[Any]] = {}
-
-    async def first(self, commands: Sequence[Command], wait: float) -> list[Any]:
-        """Return the answers that arrive first; an empty list if none arrives within ``wait`` seconds.
-
-        Raises CarrierError and CarrierRefusedError.
-        """
-        if not commands:
-            await asyncio.sleep(wait)
-            return []
-        tasks = {self._read(command, min(wait, _BLOCK)) for command in commands}
-        await asyncio.wait(tasks, timeout=wait, return_when=asyncio.FIRST_COMPLETED)
-        answers = [task.result() for task in tasks if task.done()]
-        for answer in answers:
-            if isinstance(answer, Exception):
-                raise answer
-        return answers
-
-    async def end(self) -> None:
-        """Wait until all reads have ended, because their connections were closed."""
-        if self._running:
-            await asyncio.wait(self._running.values())
-
-    def _read(self, command: Command, block: float) -> asyncio.Task[Any]:
-        words = tuple(command.words)
-        running = self._running.pop(words, None)
-        if running is None:
-            if len(self._running) >= _MOST_READS:
-                raise CarrierError(f"more than {_MOST_READS} reads wait at {self._servers.text}")
-            server = self._servers.server_of(command.key)
-            running = asyncio.create_task(self._run(server, words, block))
-            running.add_done_callback(lambda task: self._ended(words, task))
-        self._running[words] = running  # the most recently requested reads go last
-        return running
-
-    async def _run(self, server: Server, words: Words, block: float) -> Any:
-        """Return the answer to the read, or the error that it raised."""
-        blocking = ("XREAD", "BLOCK", max(1, round(block * 1000)), *words[1:])
-        try:
-            (answer,) = await self._servers.link_to(server).ask([blocking], self._servers.patience + _BLOCK)
-        except (CarrierError, CarrierRefusedError) as error:
-            self._servers.forget()
-            return error
-        if isinstance(answer, AskError | TryAgainError):  # includes MovedError
-            self._servers.forget()
-            await asyncio.sleep(_PAUSE)
-            return None
-        return told(answer, server) if isinstance(answer, ResponseError) else answer
-
-    def _ended(self, words: Words, task: asyncio.Task[Any]) -> None:
-        if self._running.get(words) is task:
-            del self._running[words]
 
 
 def _position(answer: bytes | None) -> Position:

@@ -7,8 +7,10 @@ import os
 import ssl
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import Any, NamedTuple
+from itertools import islice
+from typing import Any
 
+from hiredis import pack_command
 from redis.asyncio.connection import AbstractConnection, Connection, ConnectionPool, SSLConnection
 from redis.exceptions import (
     AskError,
@@ -31,7 +33,7 @@ SAFE_POLICY = "noeviction"
 # Errors, in different versions, for a command that the user may not use in a script.
 _NOT_IN_SCRIPTS = ("user executing the script can't", "ACL failure in script")
 
-_MOST_CONNECTIONS = 2_048  # more than are ever in use: one for each partition, plus one for each prompt call
+_MOST_CONNECTIONS = 2_048  # more than are ever in use: one for each turn of the loop whose calls are not answered
 _ENCRYPTED: dict[str, Any] = {"ssl_cert_reqs": "required", "ssl_check_hostname": True}
 
 Word = str | bytes | int
@@ -39,20 +41,9 @@ Words = Sequence[Word]
 Answers = list[Any]  # one answer for each command: bytes, numbers, None, lists, ResponseError
 
 
-class Asked(NamedTuple):
-    """Commands on their way to a server."""
-
-    sending: asyncio.Task[Answers]  # sends this call's commands together with those of others
-    ours: slice
-
-    async def all(self) -> Answers:
-        """Wait for the answers."""
-        return (await asyncio.shield(self.sending))[self.ours]
-
-
 class RedisLink:
     """The connections to one server. Each new connection first checks that the server is suitable. Calls made in one
-    turn of the event loop are sent together. A call that waits at the server has a connection of its own."""
+    turn of the event loop are sent together."""
 
     def __init__(self, server: Server, login: Login, *, encrypted: bool) -> None:
         self.server = server
@@ -72,29 +63,40 @@ class RedisLink:
             socket_keepalive=True,
             **_ENCRYPTED if encrypted else {},
         )
-        self._words: list[Words] = []  # to be sent together ...
-        self._sending: asyncio.Task[Answers] | None = None  # ... by this task
+        self._calls: list[tuple[Sequence[Words], asyncio.Future[Answers]]] = []  # to be sent together
+        self._sending = set[asyncio.Task[None]]()
 
-    def send(self, commands: Sequence[Words], patience: float) -> Asked:
+    def send(self, commands: Sequence[Words], patience: float) -> asyncio.Future[Answers]:
         """Send commands in order. The server has about ``patience`` seconds to answer.
 
         Waiting for the answers may raise CarrierError or CarrierRefusedError. If the server reports an error for a
         single command, that error is the answer to the command.
         """
-        first = len(self._words)
-        self._words += commands
-        if self._sending is None:
-            self._sending = asyncio.create_task(self._send(patience))
-            self._sending.add_done_callback(_retrieved)
-        return Asked(self._sending, slice(first, len(self._words)))
+        answers = asyncio.get_running_loop().create_future()
+        self._calls.append((commands, answers))
+        if len(self._calls) == 1:
+            sending = asyncio.create_task(self._send(patience))
+            self._sending.add(sending)
+            sending.add_done_callback(self._sending.discard)
+        return answers
 
-    async def _send(self, patience: float) -> Answers:
+    async def _send(self, patience: float) -> None:
         await asyncio.sleep(0)
-        words, self._words, self._sending = self._words, [], None
-        return await self.ask(words, patience)
+        calls, self._calls = self._calls, []
+        try:
+            found = iter(await self._ask([words for commands, _ in calls for words in commands], patience))
+        except Exception as error:  # noqa: BLE001 - the callers raise it
+            for _, answers in calls:
+                if not answers.done():
+                    answers.set_exception(error)
+                    answers.exception()  # so that asyncio does not log it if the caller has given up
+            return
+        for commands, answers in calls:
+            ours = list(islice(found, len(commands)))
+            if not answers.done():  # the caller may have given up
+                answers.set_result(ours)
 
-    async def ask(self, commands: Sequence[Words], patience: float) -> Answers:
-        """Send commands over a connection that no other call uses, and return the answers; otherwise like ``send``."""
+    async def _ask(self, commands: Sequence[Words], patience: float) -> Answers:
         try:
             async with asyncio.timeout(patience):
                 connection = await self._pool.get_connection()  # type: ignore[no-untyped-call]
@@ -121,16 +123,12 @@ class RedisLink:
             raise
 
 
-def _retrieved(sending: asyncio.Task[Answers]) -> None:
-    """Mark the error of a task as retrieved, so that asyncio does not log it if all callers have given up."""
-    if not sending.cancelled():
-        sending.exception()
-
-
 async def _exchange(connection: AbstractConnection, commands: Sequence[Words]) -> Answers:
     answers: Answers = []
     try:
-        await connection.send_packed_command(connection.pack_commands(commands))
+        # The annotation of ``pack_command`` allows only one word.
+        packed = [pack_command(tuple(words)) for words in commands]  # type: ignore[arg-type]
+        await connection.send_packed_command(packed)
         for _ in commands:
             try:
                 answers.append(await connection.read_response())

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from redis.exceptions import AskError, MovedError, NoScriptError, ResponseError, TryAgainError
 
 from crawler.base.carrier.engine_address import Login, RedisAddress, Server
-from crawler.base.carrier.redis_link import PATIENCE, Answers, Asked, RedisLink, Word, Words, told
+from crawler.base.carrier.redis_link import PATIENCE, Answers, RedisLink, Word, Words, told
 from crawler.base.carrier.verbs import CarrierError, CarrierRefusedError
 
 SLOTS = 16_384
@@ -144,7 +144,7 @@ class RedisServers:
         self, sent: dict[Server, list[int]], commands: dict[int, Command], elsewhere: dict[int, Server]
     ) -> dict[int, tuple[Any, Server]]:
         """Send the commands to all servers concurrently, and return each answer with the server that gave it."""
-        asked: list[tuple[Server, dict[int, int], Asked]] = []
+        asked: list[tuple[Server, dict[int, int], asyncio.Future[Answers]]] = []
         for server, indexes in sent.items():
             words: list[Words] = []
             places: dict[int, int] = {}
@@ -157,7 +157,7 @@ class RedisServers:
         said: dict[int, tuple[Any, Server]] = {}
         for server, places, answers in asked:
             try:
-                found = await answers.all()
+                found = await answers
             except BaseException:
                 self.forget()
                 raise
@@ -172,7 +172,7 @@ class RedisServers:
             self._asked[server] = None
             link = self.link_to(server)
             try:
-                (answer,) = await link.send([("CLUSTER", "SLOTS")], self.patience * _HURRY).all()
+                (answer,) = await link.send([("CLUSTER", "SLOTS")], self.patience * _HURRY)
             except (CarrierError, CarrierRefusedError) as error:
                 refusal = refusal or error
                 continue

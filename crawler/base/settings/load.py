@@ -84,6 +84,12 @@ def has_key(table: str, key: str) -> bool:
     return key in {name.rstrip("_") for name in TABLES[table].__struct_fields__}
 
 
+def choices_of(table: str, key: str) -> tuple[str, ...]:
+    """Return the values that a setting with choices may have."""
+    choices: tuple[str, ...] = _marks(_hints(TABLES[table])[key])[1][0]
+    return choices
+
+
 def check_tables(tables: Mapping[str, Any], source: str | Source) -> None:
     """Raise SettingsError for an unknown table, or a value that is not a table."""
     source = _as_source(source)

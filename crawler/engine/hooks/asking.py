@@ -10,12 +10,11 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Generic, TypeVar
 
+from crawler.engine.handed_page import Withdrawn
 from crawler.engine.hooks.answers import CallFailed, NotReturnedError, failed, refuse_coroutine
 from crawler.engine.hooks.call_watch import Steps, outcome_of
 from crawler.engine.hooks.hook import Hook
 from crawler.engine.hooks.loop_calls import pool_of
-from crawler.engine.hooks.named_code import NamedCode
-from crawler.engine.page_handler import Withdrawn
 
 T = TypeVar("T")
 HANG_MOST = 3  # number of stuck calls after which a request for answers gives up: a page has many links
@@ -59,12 +58,36 @@ class Asked(Generic[T]):
         """Return the answers to the sets in order, to at least the first set. The last answer may be the error of a
         call that has not returned."""
         code, steps, found = self._hook.code, Steps(urls), list[T | CallFailed]()
-        work = partial(_awaited if code.is_async else _called, code, about, self._read, steps, found)
+        work = partial(self._await_each if code.is_async else self._call_each, about, steps, found)
         try:
             await outcome_of(self._pool.begin(work), self._hook, steps)
         except CallFailed as error:
             return [*found[: len(about) - 1], error]
         return found
+
+    def _call_each(self, about: Sequence[tuple[Any, ...]], steps: Steps, found: list[T | CallFailed]) -> None:
+        """Call the function with each set of arguments in turn, until the call is given up."""
+        code = self._hook.code
+        for each in steps.each(about):
+            try:
+                returned = code.function(*each)
+                refuse_coroutine(code.name, returned)
+                answer: T | CallFailed = self._read(returned)
+            except BaseException as error:  # even an exception that would end the thread # noqa: BLE001
+                answer = failed(code, error)
+            found.append(answer)
+
+    async def _await_each(self, about: Sequence[tuple[Any, ...]], steps: Steps, found: list[T | CallFailed]) -> None:
+        """Call the async function with each set of arguments in turn, until the call is given up."""
+        code = self._hook.code
+        for each in steps.each(about):
+            try:
+                answer: T | CallFailed = self._read(await code.function(*each))
+            except GeneratorExit:  # the caller is gone, and so is the event loop
+                raise
+            except BaseException as error:  # even an exception that would end the loop # noqa: BLE001
+                answer = failed(code, error)
+            found.append(answer)
 
     def close(self) -> None:
         """Release threads and loops when the run is over."""
@@ -75,39 +98,3 @@ class Asked(Generic[T]):
         self._hook.failed(url, str(error))
         if self._hook.stops(url, error):
             raise Withdrawn
-
-
-def _called(
-    code: NamedCode,
-    about: Sequence[tuple[Any, ...]],
-    read: Callable[[object], T],
-    steps: Steps,
-    found: list[T | CallFailed],
-) -> None:
-    """Call the function with each set of arguments in turn, until the call is given up."""
-    for each in steps.each(about):
-        try:
-            returned = code.function(*each)
-            refuse_coroutine(code.name, returned)
-            answer: T | CallFailed = read(returned)
-        except BaseException as error:  # even an exception that would end the thread # noqa: BLE001
-            answer = failed(code, error)
-        found.append(answer)
-
-
-async def _awaited(
-    code: NamedCode,
-    about: Sequence[tuple[Any, ...]],
-    read: Callable[[object], T],
-    steps: Steps,
-    found: list[T | CallFailed],
-) -> None:
-    """Call the async function with each set of arguments in turn, until the call is given up."""
-    for each in steps.each(about):
-        try:
-            answer: T | CallFailed = read(await code.function(*each))
-        except GeneratorExit:  # the caller is gone, and so is the event loop
-            raise
-        except BaseException as error:  # even an exception that would end the loop # noqa: BLE001
-            answer = failed(code, error)
-        found.append(answer)

@@ -8,14 +8,14 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from crawler.engine.focusing import NEUTRAL
+from crawler.engine.handed_page import HandedPage
 from crawler.engine.hooks.answers import CallFailed
 from crawler.engine.hooks.asking import Asked
 from crawler.engine.hooks.hook import Hook
 from crawler.engine.hooks.page_view import Page, facts_of
 from crawler.engine.link_judge import Link
-from crawler.engine.page_handler import HandedPage
 
-MOST = 2_048  # links of several pages in one call; the links of one part of a page are not split
+MOST = 2_048  # maximum number of links in a call for several parts of pages; a larger part gets a call of its own
 
 Score = Callable[[Sequence[Link]], Awaitable[Sequence[float]]]
 

@@ -7,13 +7,12 @@ from collections.abc import Callable
 from functools import partial
 
 from crawler.base.settings.parts import HookSettings, OutputSettings
+from crawler.engine.handed_page import HandedPage, Handled, Withdrawn
 from crawler.engine.hooks.answers import Answered, CallFailed, await_with, call_with
 from crawler.engine.hooks.call_watch import Steps, outcome_of
 from crawler.engine.hooks.calls import Call, PageCalls, Pool
 from crawler.engine.hooks.hook import Hook
 from crawler.engine.hooks.page_view import Page, PageFacts, facts_of
-from crawler.engine.page_handler import HandedPage, Handled, Withdrawn
-from crawler.job.records import PageRecord
 from crawler.url.scope.store_choice import StoreChoice
 
 
@@ -41,16 +40,8 @@ class OnPage:
         self._hook = hook
         self._calls = calls
         wanted = OutputSettings(store_types=settings.on_page_types, store_statuses=("2xx",))
-        self._choice = StoreChoice.of(wanted)
+        self.choice = StoreChoice.of(wanted)
         self._places = asyncio.Semaphore(workers)
-
-    def wants_body(self, content_type: str | None) -> bool:
-        """See ``PageHandler``."""
-        return self._choice.has_type(content_type)
-
-    def wants(self, record: PageRecord) -> bool:
-        """See ``PageHandler``."""
-        return self._choice.wants(record.entry.href, record.status or 0, record.content_type)
 
     async def handle(self, page: HandedPage) -> Handled:
         """See ``PageHandler``."""

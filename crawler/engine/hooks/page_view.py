@@ -17,13 +17,13 @@ from crawler.url.urls.canonicaliser import Canonicaliser
 from crawler.web.extract.edges import HEADER, REDIRECT
 from crawler.web.extract.page_text import Extracted, Forms
 from crawler.web.links.encoding import encoding_name, python_codec, sniff_encoding
-from crawler.web.links.extract import extract_links
+from crawler.web.links.extract import extract_links, title_of
 from crawler.web.links.headers import FEED, MARKDOWN
-from crawler.web.links.markdown import is_markdown, markdown_links
+from crawler.web.links.markdown_links import is_markdown, markdown_links
 from crawler.web.links.query import encode_queries
 
 if TYPE_CHECKING:
-    from crawler.engine.page_handler import HandedPage  # processes with user code do not load the engine
+    from crawler.engine.handed_page import HandedPage  # processes with user code do not load the engine
 
 _EVERY_LINK = DescribedLinks(kinds=(*LINK_KINDS, FEED, MARKDOWN), embedded="any")
 
@@ -42,7 +42,6 @@ class PageFacts(NamedTuple):
     via: str | None
     links: tuple[str, ...]
     record: bytes
-    rendered: str | None = None
 
 
 def facts_of(page: HandedPage) -> PageFacts:
@@ -67,7 +66,6 @@ def facts_of(page: HandedPage) -> PageFacts:
         record.entry.via,
         tuple(page.links),
         encode_page(replace(record, id=page.id)),
-        None if record.rendered is None else record.rendered.state,
     )
 
 
@@ -148,11 +146,6 @@ class Page:
         """The body, decoded from its content encoding. It is empty for a redirect."""
         return self._facts.body
 
-    @property
-    def rendered(self) -> str | None:
-        """How a browser rendered the page: ``yes`` or ``partly``. None if it was not rendered."""
-        return self._facts.rendered
-
     @cached_property
     def html(self) -> str:
         """The body as text, in the page's ``charset``. Invalid bytes become U+FFFD."""
@@ -178,8 +171,8 @@ class Page:
     @cached_property
     def title(self) -> str | None:
         """The title; None if the page has none."""
-        node = None if (stated := self.record.get("title")) or not self._is_html else self.css_first("title")
-        return stated or (node and " ".join(node.text().split())) or None
+        found = self.record.get("title") or (title_of(self._tree) if self._is_html else None)
+        return " ".join((found or "").split()) or None
 
     def css(self, selector: str) -> list[LexborNode]:
         """The elements that match a CSS selector, in document order, as nodes of selectolax: ``node.text()``,
@@ -191,8 +184,11 @@ class Page:
         return self._tree.css_first(selector)
 
     def json(self) -> Any:
-        """The body, parsed as JSON. Raises ValueError if it is not valid JSON."""
-        return json.loads(self.body)
+        """The body, parsed as JSON. Raises ValueError if it is not valid JSON, or nested too deeply."""
+        try:
+            return json.loads(self.body)
+        except RecursionError as error:
+            raise ValueError(str(error)) from error
 
     @cached_property
     def charset(self) -> str:
@@ -239,7 +235,7 @@ class Page:
     def follow(self, url: str | Link) -> Follows:
         """Follow a link that the crawl did not find on the page, or one of ``links``. It is admitted in the step that
         finishes the page, by the rules for all links: scope, patterns, depth. A relative link is resolved against the
-        page. Awaiting the result is optional. Returns whether these rules allow the link: never for a URL that is not
+        page. Awaiting the result is optional. Returns True if these rules allow the link; False for any URL that is not
         http or https. Raises TypeError if ``url`` is neither a str nor a Link, and RuntimeError after ``done``."""
         url = url.url if isinstance(url, Link) else url
         if not isinstance(url, str):

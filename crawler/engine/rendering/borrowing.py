@@ -57,17 +57,17 @@ class Borrowing:
         if host is not None and host.queue.immediate and host.politeness.last_request == host.lent_at:
             await asyncio.sleep(max(0.0, host.politeness.next_time - now) + min(_LOOK, ad_hoc.gap(host)))
 
-    async def lease(self, name: str, address: str) -> Lease | HostClosed | NotNow:
+    async def lease(self, name: str, address: str, patience: float = PATIENCE) -> Lease | HostClosed | NotNow:
         """Lease the host ``name`` of ``address``, without a place at the gate yet. Returns the reason if the host is
-        closed or stays busy."""
-        ad_hoc, until = self.job.frontier.ad_hoc, self.context.clock() + PATIENCE
+        closed or stays busy for ``patience`` seconds."""
+        ad_hoc, until = self.job.frontier.ad_hoc, self.context.clock() + patience
         while True:
             await self.job.room()
             now = self.context.clock()
-            got = self._borrow(name, now)
+            got = self.job.change_hosts(partial(ad_hoc.borrow, name, now))
             if isinstance(got, HostClosed):
                 return got
-            if got is None and now > until:
+            if got is None and now >= until:
                 return NotNow(LATER)
             if got is None:
                 with ad_hoc.awaited(name):
@@ -76,9 +76,6 @@ class Borrowing:
                 await self._find_address(got, address)
             else:
                 return got
-
-    def _borrow(self, name: str, now: float) -> Lease | HostClosed | None:
-        return self.job.change_hosts(lambda batch: self.job.frontier.ad_hoc.borrow(name, now, batch))
 
     async def _find_address(self, lease: Lease, address: str) -> None:
         frontier = self.job.frontier
@@ -137,13 +134,9 @@ class Borrowing:
     async def probe(self, address: str) -> bool | None:
         """Request a host's robots.txt to find out whether our own network works. Return whether it answered; None if it
         could not be asked now."""
-        await self.job.room()
-        lease = self._borrow(self.job.frontier.queue_of(address), self.context.clock())
-        if lease is None or isinstance(lease, HostClosed):
+        lease = await self.lease(self.job.frontier.queue_of(address), address, patience=0.0)
+        if not isinstance(lease, Lease):
             return None
-        if self.job.frontier.ad_hoc.wants_address(lease):
-            await self._find_address(lease, address)
-            return await self.probe(address)
         if await self.enter(lease, most=PROBED_WITHIN) is not None:
             return None
         fetch = partial(self.context.fetcher.fetch, robots_url(address), accept=no_body)

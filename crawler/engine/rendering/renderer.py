@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from crawler.base.settings.parts import Settings
-from crawler.web.browser.rendered import Answer, Ask, Budget, NotRendered, Rendered
+from crawler.web.browser.rendered import Answer, Ask, NotRendered, Rendered
 from crawler.web.links.script_signs import signs_of
 
 if TYPE_CHECKING:
@@ -37,17 +37,10 @@ class Renderer:
         self._browsers: list[Browser] = []  # in order of preference
 
     def live_in(self, directory: Path) -> None:
-        """Keep the browser's files in that directory, and remove those that a killed process left there."""
+        """Keep the browser's files in that directory."""
         self._directory = directory / DIRECTORY
-        if self._directory.is_dir():
-            from crawler.web.browser.process import remove_leftovers  # noqa: PLC0415, as below
 
-            remove_leftovers(self._directory)
-            self._leave()
-
-    async def render(
-        self, url: str, raw: Answer, ask: Ask, budget: Budget, *, in_turn: bool = True
-    ) -> Rendered | NotRendered:
+    async def render(self, url: str, raw: Answer, ask: Ask, *, in_turn: bool = True) -> Rendered | NotRendered:
         """Render a page when a tab is free. A page that is not ``in_turn`` skips the line, except for the page at its
         head."""
         async with self._first if in_turn else contextlib.nullcontext():
@@ -55,34 +48,33 @@ class Renderer:
         try:
             self._browsers = self._browsers or browsers_of(self._settings, self._directory)
             for _ in range(TRIES):
-                result = await self._rendered(url, raw, ask, budget)
+                result = await self._rendered(url, raw, ask)
                 if isinstance(result, Rendered) or not result.died:
                     break
             return result
         finally:
             self._tabs.release()
 
-    async def _rendered(self, url: str, raw: Answer, ask: Ask, budget: Budget) -> Rendered | NotRendered:
+    async def _rendered(self, url: str, raw: Answer, ask: Ask) -> Rendered | NotRendered:
         """Render a page in the first browser that can render it."""
         first, *others = self._browsers
-        best = await first.render(url, raw, ask, budget)
+        best = await first.render(url, raw, ask)
         for browser in others:
             if isinstance(best, Rendered) and best.cut != "time" and not _is_shell(raw, best):
                 break
-            result = await browser.render(url, raw, ask, budget)
+            result = await browser.render(url, raw, ask)
             if isinstance(result, Rendered) or (isinstance(best, NotRendered) and result.engine):
                 best = result
         return best
 
     async def close(self) -> None:
-        """Close the browsers, if there are any."""
+        """Close the browsers, if there are any, and remove what a killed process has left."""
         for browser in self._browsers:
             await browser.close()
-            self._leave()
+        if self._directory.is_dir():
+            from crawler.web.browser.process import remove_leftovers  # noqa: PLC0415, as below
 
-    def _leave(self) -> None:
-        with contextlib.suppress(OSError):  # another worker has files there
-            self._directory.rmdir()
+            remove_leftovers(self._directory)
 
 
 def browsers_of(settings: Settings, directory: Path) -> list[Browser]:

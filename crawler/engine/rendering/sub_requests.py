@@ -18,16 +18,18 @@ from asyncio import Lock
 from collections import Counter
 from weakref import WeakValueDictionary
 
+from msgspec.structs import replace
+
 from crawler.base.settings.parts import Settings
-from crawler.engine.discover import Discovery
+from crawler.engine.links_and_redirects import Discovery
 from crawler.engine.robots_visit import RobotsVisits
 from crawler.frontier.host_closed import HostClosed
 from crawler.frontier.lease import Lease
 from crawler.url.refusal.forbidden_targets import refusal_of_href
 from crawler.url.urls.canonicaliser import Canonical, Canonicaliser
 from crawler.web.browser.asked import lowered, passed_on, preflight, refusal_of
-from crawler.web.browser.http_cache import Get, HttpCache
-from crawler.web.browser.rendered import Answer, Failed, Kind, Refusal, Refused, SubRequest
+from crawler.web.browser.http_cache import HttpCache
+from crawler.web.browser.rendered import Answer, Asked, Kind, Refusal, SubRequest
 from crawler.web.fetch import Failure, Keeps, NotNow, RawExchange, Response
 from crawler.web.fetch.body_memory import BUDGET
 from crawler.web.fetch.fence import FencedOffError, Sending, sending
@@ -66,43 +68,42 @@ class SubRequests:
         self._network = network
         self._page = page
 
-    async def ask(self, request: SubRequest) -> Answer | Refused | Failed:
+    async def ask(self, request: SubRequest) -> Asked:
         """Answer a request of the browser."""
         try:
             answer = await self._answer(request)
         except FencedOffError:
             self.interrupted = True
-            answer = Refused(Refusal.HELD, request.url)
-        if isinstance(answer, Refused):
-            self.counts[answer.why.value] += 1
+            answer = Refusal.HELD
+        if isinstance(answer, Refusal):
+            self.counts[answer.value] += 1
         return answer
 
-    async def _answer(self, request: SubRequest) -> Answer | Refused | Failed:
+    async def _answer(self, request: SubRequest) -> Asked:
         network = self._network
         href = self._judged(request)
         if isinstance(href, Refusal):
-            return Refused(href, request.url)
+            return href
         if request.kind is Kind.PREFLIGHT:
             return preflight(request)
-        headers = passed_on(request)
+        again = "no-cache" in lowered(request.headers).get("cache-control", "")
+        request = replace(request, url=href, headers=passed_on(request))
         if request.method != "GET":
             if request.method != "HEAD":
                 network.cache.drop(href)
-            return await self._made(href, request, headers)
+            return await self._made(request)
         cookies = network.context.fetcher.cookie_state(href), request.cookies
-        sent = headers if cookies == (None, "") else {**headers, "cookie": str(cookies)}
+        sent = request if cookies == (None, "") else _with(request, {"cookie": str(cookies)})
         async with network.urls.setdefault(href, Lock()):
-            get = Get(href, request.kind, sent, network.context.clock())
-            kept = network.cache.find(get)
-            again = "no-cache" in lowered(request.headers).get("cache-control", "")
-            if kept is not None and kept.fresh_until > get.at and not again:
+            kept, now = network.cache.find(sent), network.context.clock()
+            if kept is not None and kept.fresh_until > now and not again:
                 self.counts["cached"] += 1
                 return kept.answer
-            answer = await self._made(href, request, headers if kept is None else headers | kept.conditions)
+            answer = await self._made(request if kept is None else _with(request, kept.conditions))
             if kept is not None and isinstance(answer, Answer) and answer.status == NOT_MODIFIED:
-                return network.cache.revalidate(get, kept, answer)
+                return network.cache.revalidate(sent, now, kept, answer)
             if isinstance(answer, Answer):
-                network.cache.keep(get, answer)
+                network.cache.keep(sent, now, answer)
             return answer
 
     def _judged(self, request: SubRequest) -> str | Refusal:
@@ -121,33 +122,31 @@ class SubRequests:
             why = Refusal.EXCLUDED
         return why or href
 
-    async def _made(self, href: str, request: SubRequest, headers: dict[str, str]) -> Answer | Refused | Failed:
+    async def _made(self, request: SubRequest) -> Asked:
         """Make a request. Repeat it once if a reused connection was too old, or if it must be signed."""
         for _ in range(2):
-            lease = await self._lease(href)
+            lease = await self._lease(request.url)
             if not isinstance(lease, Lease):
-                return Refused(lease, request.url)
-            result = await self._exchange(lease, href, request, headers)
+                return lease
+            result = await self._exchange(lease, request)
             again = result.kept and request.method != "POST" if isinstance(result, Failure) else result.unsigned
             if not again or self.interrupted:
                 break
         if isinstance(result, Response):
             return as_answer(result)
         if result.kind.excluded:
-            return Refused(Refusal.OWN_RULE if result.refusal else Refusal.BUDGET, request.url)
-        return Failed(result.error)
+            return Refusal.OWN_RULE if result.refusal else Refusal.BUDGET
+        return None
 
-    async def _exchange(
-        self, lease: Lease, href: str, request: SubRequest, headers: dict[str, str]
-    ) -> Response | Failure:
-        network = self._network
+    async def _exchange(self, lease: Lease, request: SubRequest) -> Response | Failure:
+        network, href = self._network, request.url
         context = network.context
         most = network.settings.fetch.max_body
 
         async def fetch() -> Response | Failure:
             self.counts["made"] += 1
             token = sending.set(Sending(request.method, request.body, request.cookies))
-            has_body = request.method != "HEAD"
+            has_body, headers = request.method != "HEAD", request.headers
             try:
                 fetch = context.fetcher.fetch
                 return await fetch(href, accept=lambda _: has_body, max_body=most, headers=headers, keep=network.keep)
@@ -232,6 +231,10 @@ def _why(closed: HostClosed) -> Refusal:
     if closed.rule.startswith("robots.txt"):
         return Refusal.ROBOTS
     return Refusal.HELD if closed.refusal is None else Refusal.OWN_RULE
+
+
+def _with(request: SubRequest, headers: dict[str, str]) -> SubRequest:
+    return replace(request, headers={**request.headers, **headers})
 
 
 def as_answer(result: Response) -> Answer:

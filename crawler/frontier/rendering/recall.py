@@ -50,15 +50,19 @@ class Recall(NamedTuple):
     missed: float
 
 
-def level_now(counts: Sequence[int], *, is_new: bool) -> int:
-    """Return the index in ``CHANCES`` for the next page that would not be rendered.
+def pages_by_level(counts: Sequence[int]) -> list[int]:
+    """Return for each of ``CHANCES`` how many pages that would not be rendered were drawn with it."""
+    return pooled([counts])[_LEVELS::_EACH]
+
+
+def level_now(pages: Sequence[int], *, is_new: bool) -> int:
+    """Return the index in ``CHANCES`` for the next page that would not be rendered, after these ``pages_by_level``.
 
     ``is_new`` is True if little is known about pages of its shape, so that an audit teaches more.
     """
-    pages = sum(counts[_LEVELS::_EACH])
-    if is_new and sum(counts[_LEVELS : _LEVELS + 1]) < AT_MOST[0] + NEW_MOST * pages:
+    if is_new and pages[0] < AT_MOST[0] + NEW_MOST * sum(pages):
         return 0
-    return next((level for level, most in enumerate(AT_MOST) if pages < most), len(AT_MOST))
+    return next((level for level, most in enumerate(AT_MOST) if sum(pages) < most), len(AT_MOST))
 
 
 def count(counts: list[int], level: int | None, *, rendered: bool, gained: bool) -> None:

@@ -29,7 +29,7 @@ from typing import NamedTuple
 from msgspec import Struct
 
 from crawler.base.kv import Batch, Family, Reader
-from crawler.frontier.rendering.recall import CHANCES, count, level_now
+from crawler.frontier.rendering.recall import CHANCES, count, level_now, pages_by_level
 from crawler.frontier.traps.counts import TrapRecordError, digest_of
 from crawler.frontier.traps.shape import fold, path_shape, split_path, variants_of
 
@@ -117,22 +117,24 @@ class Paying:
 
     def __init__(self, counts: list[int], secret: bytes, store: Reader | None = None) -> None:
         self._counts = counts
+        self._drawn = pages_by_level(counts)  # with the pages that are not finished: rendering may take long
         self._secret = secret
         self._known: OrderedDict[bytes, Known] = OrderedDict()  # least recently used first
         for key, value in () if store is None else store.rows(Family.TRAPS, KIND, bytes([KIND[0] + 1])):
             self._known[key[1:]] = decode_known(value)
 
-    def weigh(self, host: str, href: str, signs: Sequence[str], when: str) -> Paid:
-        """Decide whether to render a page, and at what level its audit counts."""
+    def weigh(self, host: str, href: str, signs: Sequence[str], when: str, *, counts: bool = True) -> Paid:
+        """Decide whether to render a page, and choose the level of its audit chance. ``counts``: see ``Paid``."""
         keys = digest_of(f"{host} {shape_of(href)}"), digest_of(host)
         if when == "always":
-            return Paid(self, keys, bool(signs), Why.ALWAYS, None)
+            return Paid(self, keys, bool(signs), Why.ALWAYS, None, counts=counts)
         shape, of_host = (self._known.get(key, NOTHING) for key in keys)
         if _chance(shape, of_host, bool(signs)) >= (PAYS if signs else PAYS_PLAIN):
-            return Paid(self, keys, bool(signs), Why.SIGNS if signs else Why.SHAPE, None)
-        level = level_now(self._counts, is_new=shape.seen >= NEW and not (signs or shape.rendered_plain))
-        why = Why.AUDIT if self._drawn(href) < CHANCES[level] else None
-        return Paid(self, keys, bool(signs), why, level)
+            return Paid(self, keys, bool(signs), Why.SIGNS if signs else Why.SHAPE, None, counts=counts)
+        level = level_now(self._drawn, is_new=shape.seen >= NEW and not (signs or shape.rendered_plain))
+        self._drawn[level] += counts
+        why = Why.AUDIT if self._lot(href) < CHANCES[level] else None
+        return Paid(self, keys, bool(signs), why, level, counts=counts)
 
     def note(self, paid: Paid, batch: Batch) -> None:
         """Update the counters with the outcome of a page. ``Paid.put`` calls this."""
@@ -146,7 +148,7 @@ class Paying:
             oldest, _ = self._known.popitem(last=False)
             batch.delete(Family.TRAPS, KIND + oldest)
 
-    def _drawn(self, href: str) -> float:
+    def _lot(self, href: str) -> float:
         """Return a number from 0 to 1 that looks random but is fixed for a URL.
 
         It is fixed because the URL may be visited again after the process was killed.

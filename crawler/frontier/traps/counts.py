@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import struct
-from collections import OrderedDict
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Sequence
 from hashlib import blake2b
+from typing import TypeVar
 
 from crawler.base.kv import Batch, Family, Reader
+from crawler.url.scope.modes import Linked
 from crawler.url.urls.domain import registrable_domain
 
 COUNT = b"n"  # key: this byte and a digest; value: the count
@@ -15,6 +18,7 @@ DOMAIN_FACTOR = 50  # limit of a domain as a multiple of a host's: a domain with
 STEP = 100  # number of URLs of one kind on a host that are counted at once for its domain
 KEPT_MAX = 50_000  # counters in memory, about 200 bytes each
 _NUMBER = struct.Struct("<Q")
+L = TypeVar("L", bound=Linked)
 
 
 class TrapRecordError(ValueError):
@@ -105,3 +109,11 @@ def domain_of(host: str) -> str:
 
 def _key(host: str, what: str) -> bytes:
     return digest_of(f"{domain_of(host)} {what} of a domain")
+
+
+def open_links(links: Sequence[L], closed_by: Callable[[str], str | None], dropped: Counter[str]) -> list[L]:
+    """Return the links that no limit drops; count the others in ``dropped``. ``closed_by`` returns the setting of the
+    limit that drops an href, or None."""
+    limits = [closed_by(link.href) for link in links]
+    dropped.update(limit for limit in limits if limit is not None)
+    return [link for link, limit in zip(links, limits, strict=True) if limit is None]

@@ -17,21 +17,18 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import TypeVar
 
 from msgspec import Struct
 
 from crawler.base.kv import Batch, Family, Reader
 from crawler.base.settings.parts import FetchSettings, TrapSettings
-from crawler.frontier.traps.counts import MAX_RECORDS, Counts, digest_of
+from crawler.frontier.traps.counts import MAX_RECORDS, Counts, L, digest_of, open_links
 from crawler.url.refusal.forbidden_targets import Refusal, Rule, refusal_of_href
-from crawler.url.scope.modes import Linked
 from crawler.url.urls.domain import registrable_domain
 from crawler.url.urls.host_key import host_key
 
 MAX_PORTS = 16  # limit for one host name
 KNOWN_MAX = 50_000  # origins in memory, which need no lookup
-L = TypeVar("L", bound=Linked)
 
 
 class _Limit(Struct, frozen=True):
@@ -89,11 +86,7 @@ class Origins:
 
         The others are counted in ``dropped`` under the setting of the limit.
         """
-        if not self._closed:
-            return list(links)
-        limits = [self._closed_by(link.href) for link in links]
-        dropped.update(limit for limit in limits if limit is not None)
-        return [link for link, limit in zip(links, limits, strict=True) if limit is None]
+        return open_links(links, self._closed_by, dropped) if self._closed else list(links)
 
     def refusals(self, hrefs: Sequence[str], batch: Batch) -> tuple[list[Refusal | None], int]:
         """Count the origins of new URLs that are to be queued, and put the counts into ``batch``.

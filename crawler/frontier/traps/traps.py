@@ -1,6 +1,7 @@
 """Traps: hosts that generate URLs without end.
 
-They are detected by counting and refused by rule, and cost bounded memory and records.
+They are detected by counting, and their URLs are refused by rules, in bounded memory and with a bounded number of
+records.
 
 For every host, and for every domain of hosts, the following are counted:
 
@@ -24,7 +25,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from typing import TypeVar
 
 from msgspec import Struct
 
@@ -36,15 +36,16 @@ from crawler.frontier.traps.counts import (
     MAX_RECORDS,
     Counts,
     DomainTraps,
+    L,
     TrapRecordError,
     decode_count,
     digest_of,
     domain_of,
+    open_links,
 )
 from crawler.frontier.traps.ids import MAX_ID_COPIES, Form, Ids, Sight, form_key
 from crawler.frontier.traps.shape import MAX_REPEATS, MAX_SEGMENTS, odd_shape, split_path, variants_of
 from crawler.url.refusal.forbidden_targets import Refusal, Rule
-from crawler.url.scope.modes import Linked
 from crawler.url.urls.host_key import host_key
 
 CLOSED = b"x"  # key: this byte and the same digest; value: the limit and the host; for ids also a space and the form
@@ -60,9 +61,6 @@ MOST = {
 _COUNTING = _LIMITS[:2]  # the other limits refuse every URL
 _OF_IDS = _LIMITS[4]
 _RULES = {limit: Rule(f"traps.{limit}") for limit in _LIMITS}
-
-
-L = TypeVar("L", bound=Linked)
 
 
 class Counted(Struct, frozen=True):
@@ -104,11 +102,7 @@ class Traps:
 
         The others are counted in ``dropped`` under the setting of the limit.
         """
-        if not self._closed:
-            return list(links)
-        limits = [self._closed_by(link.href) for link in links]
-        dropped.update(limit for limit in limits if limit is not None)
-        return [link for link, limit in zip(links, limits, strict=True) if limit is None]
+        return open_links(links, self._closed_by, dropped) if self._closed else list(links)
 
     def refusals(self, hrefs: Sequence[str], batch: Batch, *, again: bool = False) -> tuple[list[Refusal | None], int]:
         """Count new URLs, and put the counts into ``batch``.

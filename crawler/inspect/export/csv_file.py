@@ -2,8 +2,8 @@
 export.
 
 Spreadsheets interpret a cell that starts with ``=``, ``+``, ``-`` or ``@`` as a formula, and text from untrusted pages
-may start so. Such text gets a leading apostrophe, as the Open Worldwide Application Security Project recommends ("CSV
-Injection"). Numbers are not changed.
+may start with one of them. Such text gets a leading apostrophe, as the Open Worldwide Application Security Project
+recommends ("CSV Injection"). Numbers are not changed.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from typing import Any
 
 from crawler.inspect.export.beside import file_made_beside, free_file
 from crawler.inspect.export.columns import HOSTS, OTHER, PAGES, Column, Kind, Row
-from crawler.inspect.export.refused import Purposes
 from crawler.inspect.export.tables import Source
+from crawler.inspect.record_stream import Purposes
 
 _ROWS = 1000  # rows converted to CSV at a time
 _NESTED = (Kind.TEXTS, Kind.HEADERS, Kind.PLACES, Kind.JSON)  # kinds of nested values, which do not fit into a cell

@@ -112,7 +112,7 @@ def gather(directory: Path) -> Report:
 
 def _count(job: Path, survey: Survey) -> None:
     """Count the last records of a job's URLs."""
-    last = LastRecords(final_lines(job))
+    last = LastRecords(line for _, line in final_lines(job))
     # A running crawl may have finished more URLs since the first pass: their records are left out.
     for number, (record, _) in enumerate(itertools.islice(final_records(job), last.count), 1):
         if last.is_last(number, record):

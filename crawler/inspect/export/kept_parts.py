@@ -60,12 +60,11 @@ def _has_text(record: Record) -> bool:
     return _is_page(record) and str(record["status"]).startswith("2")
 
 
-# By output: whether a record's page has a part in it, provided that the job kept the output when it finished the page.
+# By output: whether a record's page always has a part in it if the job kept the output when it finished the page.
 _HAS_PART: dict[str, Callable[[Record], bool]] = {
     "links": lambda record: _is_page(record) and bool(record["links"]),
     "text": _has_text,
     "structured": _has_text,
-    "warc": lambda record: False,
 }
 _REMADE = ("text", "structured")  # outputs whose parts may be extracted again
 
@@ -168,7 +167,8 @@ class KeptParts:
             return self.read(position)
         if isinstance(kept, dict) and self._form.name in kept:
             raise JournalError(f"{PAGES}: the record of {record['url']} lacks the place of its {self._form.name}")
-        self.missing += _HAS_PART[self._form.name](record)
+        has_part = _HAS_PART.get(self._form.name)
+        self.missing += has_part is not None and has_part(record)
         return b""
 
     def read(self, position: Position) -> bytes:

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from crawler.base.faults import UserFault
+from crawler.base.settings.parts import OUTPUTS
 from crawler.inspect.crawl_partitions import Partition, crawl_partitions
 from crawler.inspect.export.beside import MARK, free_place, made_beside
 from crawler.inspect.export.columns import (
@@ -35,16 +36,15 @@ from crawler.inspect.export.columns import (
     record_batches,
 )
 from crawler.inspect.export.kept_parts import KeptParts
-from crawler.inspect.export.refused import Purposes, refused
 from crawler.inspect.job_view import JobView
-from crawler.inspect.record_stream import final_records
+from crawler.inspect.record_stream import Purposes, final_records, refused
 from crawler.job.identity import read_identity
 from crawler.job.job_lock import lock_holder
 from crawler.job.output import Record
 from crawler.url.urls.host_key import host_key
 
 TABLES = {"pages": PAGES, "links": LINKS, "text": TEXT, "structured": STRUCTURED, "hosts": HOSTS}
-KEPT = ("links", "text", "structured")  # the tables that are made from outputs
+KEPT = tuple(table for table in TABLES if table in OUTPUTS)  # the tables that are made from outputs
 _PARTITION = Column("partition", Kind.SMALL)
 
 

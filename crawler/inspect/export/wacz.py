@@ -66,7 +66,7 @@ class WaczWriter:
         self._zip.close()
 
     def warc(self, file: WarcFile) -> None:
-        """Add a WARC file. Raises OSError, also if the file has fewer than ``end`` bytes."""
+        """Add a WARC file. Raises OSError, including when the file has fewer than ``end`` bytes."""
         with open(file.path, "rb") as stream:
             self._add(f"archive/{file.name}", _pieces(stream, file.end))
 

@@ -75,11 +75,6 @@ class Kind(Worded):
         "the job directory of the partition is missing, and with it URLs that are stored nowhere else",
     )
     HOST_ELSEWHERE = "host-elsewhere", "host {host} belongs to partition {owner}"
-    RECORDS_ELSEWHERE = (
-        "records-elsewhere",
-        "{records:record} of URLs that belong to other partitions, the first at offset {offset}: {url} belongs to "
-        "partition {owner}",
-    )
 
 
 class Severity(StrEnum):

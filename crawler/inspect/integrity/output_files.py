@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from functools import lru_cache, partial
 from pathlib import Path
 
 from msgspec import Struct
@@ -58,7 +59,7 @@ class PartReader(PartFiles):
     def __init__(self, job: Path) -> None:
         super().__init__(job)
         self._lost: dict[int, _Lost] = {}  # by file
-        self._bodies: dict[str, bool] = {}  # by file: True if the body is intact; has only the bodies checked last
+        self._is_whole = lru_cache(_KNOWN_MOST)(partial(is_whole, job))
         self._missed: tuple[str, str] | None = None  # the first missing or damaged body, and the URL of its record
         self._missing = 0  # number of records with a missing or damaged body
         self.bodies_lost = set[str]()  # names of all missing or damaged bodies
@@ -76,17 +77,12 @@ class PartReader(PartFiles):
         name = body_of(record)
         if name is None:
             return True
-        whole = self._bodies.pop(name, None)
-        if whole is None:
-            whole = is_whole(self._job, name)
-        self._bodies[name] = whole
-        if len(self._bodies) > _KNOWN_MOST:
-            del self._bodies[next(iter(self._bodies))]
-        if not whole:
-            self._missed = self._missed or (name, str(record["url"]))
-            self._missing += 1
-            self.bodies_lost.add(name)
-        return whole
+        if self._is_whole(name):
+            return True
+        self._missed = self._missed or (name, str(record["url"]))
+        self._missing += 1
+        self.bodies_lost.add(name)
+        return False
 
     def findings(self) -> Iterator[Finding]:
         """Yield the missing parts and bodies found since the last call, one finding per file."""

@@ -148,7 +148,7 @@ def _check_repairable(directory: Path) -> None:
 
 def repair_crawl(directory: Path, now: float, tell: Callable[[Partition, Change], None]) -> tuple[list[Repaired], Left]:
     """Repair the job, or each partition of a crawl. Returns the results, and the remaining findings with their
-    partitions. ``tell`` is called with each change. Raises the exceptions of ``repair_job``; JobError also if the crawl
+    partitions. ``tell`` is called with each change. Raises the exceptions of ``repair_job``, and JobError if the crawl
     is running, before anything is changed."""
     crawl = read_crawl_file(directory) if holds_crawl(directory) else None
     done, left = list[Repaired](), Left()

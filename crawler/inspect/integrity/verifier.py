@@ -7,9 +7,7 @@ URL belongs to exactly one partition, this also shows that no URL is in two part
 from __future__ import annotations
 
 import contextlib
-import json
 import os
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
@@ -23,11 +21,9 @@ from crawler.inspect.integrity.finding import Detail, Finding, Kind
 from crawler.inspect.integrity.inventory import Inventory, Observer, Source
 from crawler.inspect.integrity.output_files import MOVED, file_findings
 from crawler.inspect.job_reader import OpenJob, open_job
-from crawler.inspect.record_stream import Tail
 from crawler.job.checkpoint.envelope import EnvelopeError, fault_of
 from crawler.job.crawl_file import partitions_gone
 from crawler.job.directory import IDENTITY, PAGES, SEEN, STORE, JobError
-from crawler.job.division import read_descent
 from crawler.job.history_file import HISTORY, course_fault
 from crawler.job.identity import read_identity
 from crawler.job.inbox import INBOX, Inbox
@@ -283,9 +279,6 @@ def _generations(job: OpenJob) -> Iterator[Finding]:
             yield Finding(Kind.GENERATION_AHEAD, SEEN, ends)
 
 
-_URL = re.compile(rb'\{"url":("(?:[^"\\]|\\.)*")')
-
-
 def verify_crawl(directory: Path) -> Iterator[tuple[Partition, Finding]]:
     """Yield the findings about each partition; there are none if all are intact. Raises the exceptions of
     ``verify_job``."""
@@ -299,14 +292,13 @@ def verify_crawl(directory: Path) -> Iterator[tuple[Partition, Finding]]:
 def verify_places(
     directory: Path, placement: Placement, partitions: Sequence[Partition]
 ) -> Iterator[tuple[Partition, Finding]]:
-    """Yield the missing partitions of the crawl, and the hosts and records that belong to another partition."""
+    """Yield the missing partitions of the crawl, and the hosts that belong to another partition."""
     for gone in partitions_gone(directory):
         yield Partition(int(gone.name), gone), Finding(Kind.PARTITION_GONE, gone.name)
     for partition in partitions:
         # Unreadable data is reported by the verification of the partition itself.
         with contextlib.suppress(JobError, StoreError, SettingsError, *DAMAGE):
             yield from ((partition, finding) for finding in _hosts_elsewhere(partition, placement))
-            yield from ((partition, finding) for finding in _records_elsewhere(partition, placement))
 
 
 def _hosts_elsewhere(partition: Partition, placement: Placement) -> Iterator[Finding]:
@@ -317,22 +309,3 @@ def _hosts_elsewhere(partition: Partition, placement: Placement) -> Iterator[Fin
                 owner = placement.of_host(name)
                 if owner != partition.number and (host.size or host.tally.fetched or host.tally.failed):
                     yield Finding(Kind.HOST_ELSEWHERE, STORE, {"host": name, "owner": owner}, Family.HOSTS, key)
-
-
-def _records_elsewhere(partition: Partition, placement: Placement) -> Iterator[Finding]:
-    """Yield one finding for all misplaced records, which gives the first of them and their number. Records from before
-    a split are not misplaced."""
-    first, count = None, 0
-    with open_job(partition.directory) as job:
-        descent = read_descent(job.store)
-    begin = 0 if descent is None else descent.records
-    for offset, line in Tail(partition.directory, at=begin).placed():
-        found = _URL.match(line)
-        url = None if found is None else str(json.loads(found[1]))
-        if url is not None and placement.of(url) != partition.number:
-            count += 1
-            first = first or (offset, url)
-    if first is not None:
-        offset, url = first
-        details: dict[str, Detail] = {"offset": offset, "url": url, "owner": placement.of(url), "records": count}
-        yield Finding(Kind.RECORDS_ELSEWHERE, PAGES, details)

@@ -200,8 +200,10 @@ def take(objects: Objects, crawl: CrawlObject, partition: int, directory: Path, 
             return None
         taking.prepare(here)
         worker = newcomer.log.worker
-        before = (taking.last.worker,) if taking.is_newest and taking.last is not None else ()
-        write_here(disk, directory, replace(here, workers=(*before, worker)))
+        # A directory that has to be restored first names no worker until then: if this attempt ends in between, its old
+        # content must not count as that of the new owner.
+        before = () if taking.last is None else (taking.last.worker,)
+        write_here(disk, directory, replace(here, workers=(*before, worker) if taking.is_newest else ()))
         epoch = taking.take()
     finally:
         lock.release()

@@ -83,7 +83,7 @@ def restore(
     wanted: Wanted = EVERYTHING,
 ) -> Restored:
     """Restore the job of the partition into ``directory``, replacing any job there. ``sealing`` seals the logs of the
-    crawl. Raises BucketError (also if there is no snapshot), BucketDown, JobError, OSError."""
+    crawl. Raises BucketError (including when there is no snapshot), BucketDown, JobError, OSError."""
     make_private_directory(directory, parents=True, exist_ok=True)
     snapshot = fetch(objects, partition, directory, disk, wanted)
     chunks = steps_after(objects, sealing, partition, snapshot) if snapshot.worker else None
@@ -92,7 +92,7 @@ def restore(
 
 def fetch(objects: Objects, partition: int, directory: Path, disk: Disk, wanted: Wanted = EVERYTHING) -> Snapshot:
     """Write the files of the newest snapshot durably below DIR/restoring, and return the snapshot. Raises BucketError
-    (also if there is none), BucketDown, JobError, OSError."""
+    (including when there is none), BucketDown, JobError, OSError."""
     tried: Snapshot | None = None
     while True:
         snapshot = newest_snapshot(objects, partition, wanted.most)

@@ -33,8 +33,8 @@ from crawler.job.directory import BROKEN_OFF, PAGES, STORE
 from crawler.job.output.body_files import body_in
 from crawler.job.output.outputs import FORMS
 from crawler.job.output.record_text import lines_of, open_text, text_size
-from crawler.job.records import body_name, decode_done, decode_ends, file_number
-from crawler.job.recovery import REPAIRING, stored_counters, stored_end
+from crawler.job.records import body_name, decode_ends, file_number
+from crawler.job.recovery import REPAIRING, journalled_end, stored_counters
 from crawler.job.snapshot import remove_tree
 from crawler.job.step_log import MARK
 from crawler.job.steps.step_codec import Mark
@@ -134,10 +134,8 @@ class Snapshots:
             if store.get(Family.META, REPAIRING) is not None:
                 raise BucketError(f"{held.job}: {BROKEN_OFF}")
             counters = stored_counters(store)
-            end = stored_end(store) or 0
-            for _, value in store.rows(Family.DONE):
-                end = decode_done(value).positions[0].end
-            ends = {PAGES: min(end, text_size(held.job / PAGES))}  # after a power loss the file may be shorter
+            # After a power loss the file may be shorter.
+            ends = {PAGES: min(journalled_end(store), text_size(held.job / PAGES))}
             ends |= _output_ends(held.job, store)
             return Mark.decode(store.get(Family.META, MARK)), ends, (counters.urls_admitted, counters.pending)
         finally:

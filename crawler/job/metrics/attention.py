@@ -77,10 +77,7 @@ def _of_the_run(stats: Mapping[str, Any]) -> Iterator[Need]:
     elif by == "outage":
         text = f"{paused}; it resumes by itself when a host answers"
         yield Need("outage", text, "The crawl is paused", "Check this machine's network.")
-    elif by in PLANNED and stats.get("state") == "paused":
-        act = "Nothing to do: it resumes by itself."
-        yield Need("waits", str(paused), "The crawl is waiting, as planned", act, Level.NOTE, told=False)
-    else:
+    elif by not in PLANNED or stats.get("state") != "paused":
         act = "Press Resume to continue."
         yield Need("paused", str(paused), "The crawl is paused", act, told=False)
 

@@ -287,14 +287,6 @@ _OTHERS: dict[str, Statistic] = {
     "render_recall.value": ratio("Estimated share of the pages needing a browser that were rendered."),
     "render_recall.low": ratio("Lower end of the confidence interval of this share."),
     "render_recall.high": ratio("Upper end of the confidence interval of this share."),
-    "render_recall.audits": gauge(
-        "Pages rendered at random, to estimate how many pages that need a browser are missed.",
-        None,
-        name="render_audited_pages",
-    ),
-    "render_recall.missed": gauge(
-        "Estimated number of pages that a browser should have rendered.", None, name="render_missed_pages"
-    ),
     "harvest.rated": counter("Pages that the user's code was to score.", name="pages_rated"),
     "harvest.relevant": counter("Scored pages that are relevant.", name="pages_relevant"),
     "harvest.rate": ratio("Share of relevant pages among the scored ones.", name="harvest"),

@@ -13,7 +13,7 @@ from crawler.job.metrics.attention import attention
 from crawler.job.metrics.events import Event, Events, Kind
 from crawler.job.metrics.history import History, HistoryError
 from crawler.job.metrics.outlook import seen_words
-from crawler.job.metrics.sentences import came, kept_fresh, standing, suspicion, trust, working
+from crawler.job.metrics.sentences import came, standing, suspicion, trust, working
 
 _OVER = ("ended", "stopped")
 _STOPPED = ("stopped", "stopped_by")
@@ -65,11 +65,10 @@ class CrawlHistory:
         """Return sentences about ``stats``.
 
         ``trust``, ``working`` (a mapping) and ``forecast`` (the seen-set at the end) describe the crawl, ``standing``
-        is its state as users understand it, and ``fresh`` describes a crawl that only revisits pages; it is empty for
-        any other crawl. ``needs`` lists everything that needs attention (see `attention`), each as a mapping."""
+        is its state as users understand it. ``needs`` lists everything that needs attention (see `attention`), each as
+        a mapping."""
         return {
             "standing": standing(stats),
-            "fresh": kept_fresh(stats),
             "trust": trust(stats),
             "working": working(stats),
             "forecast": seen_words(stats),
@@ -98,8 +97,10 @@ def _changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[tu
     if made and (before.get("checkpoint") or {}).get("generation") != made["generation"]:
         size = counted(made["bytes"], "byte")
         yield Kind.CHECKPOINT, f"generation {made['generation']}: {size} in {1000 * made['seconds']:,.0f} ms"
-    yield from _slices(before.get("seen") or {}, after.get("seen") or {})
-    yield from _suspicions(before.get("seen") or {}, after.get("seen") or {})
+    seen_before, seen = before.get("seen") or {}, after.get("seen") or {}
+    yield from _slices(seen_before, seen)
+    if seen.get("count_suspect") and not seen_before.get("count_suspect"):
+        yield Kind.ERROR, f"the seen-set cannot be trusted: {suspicion(seen)}"
     if after.get("paused") != before.get("paused"):
         reason = after.get("paused")
         yield Kind.RUN, f"paused: {reason}" if reason else "resumed"
@@ -109,11 +110,6 @@ def _changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[tu
     warning = after.get("seen_warning") or {}
     if warning.get("cause") not in (None, (before.get("seen_warning") or {}).get("cause")):
         yield Kind.SLICE, str(warning["text"])
-
-
-def _suspicions(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[tuple[Kind, str]]:
-    if after.get("count_suspect") and not before.get("count_suspect"):
-        yield Kind.ERROR, f"the seen-set cannot be trusted: {suspicion(after)}"
 
 
 def _slices(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[tuple[Kind, str]]:

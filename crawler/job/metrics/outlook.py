@@ -19,7 +19,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from crawler.base.figures import counted, duration, per_second, probability, share
+from crawler.base.figures import counted, duration, probability, share
 from crawler.frontier.pace import HostTime, Work
 from crawler.frontier.traps.shape import split_path, variants_of
 from crawler.seen.filters.planning import next_size, schedule, successor_plan
@@ -30,7 +30,7 @@ from crawler.seen.slices.fpp_model import compound
 LATELY, RECENTLY = 10.0, 60.0  # window in seconds for pages per second: the fewer pages, the longer the window
 ENOUGH = 10  # pages after which the window need not grow
 SHORTEST, LONGEST = 60.0, 1_800.0  # window in seconds for the pace: the fewer finished URLs, the longer the window
-FINISHED = 30  # finished URLs for which the shortest window suffices
+FINISHED, LATEST = 30, 100  # finished URLs that suffice for the shortest window, and for their new URLs
 LEAST = 10  # minimum number of finished URLs for which the pace is known
 FIRST = 10.0  # minimum seconds of observation after which the pace is known
 GROWS = 1 / 3  # limit of new URLs per finished one, above which the end is not in sight
@@ -103,21 +103,23 @@ class Observed:
         finished = now.done - first.done
         if finished < LEAST:
             return Pace(None, None)
-        found = max(0, now.left + now.done - first.left - first.done)
-        return Pace(finished / (now.at - first.at), found / finished)
+        # The first pages of a site have many new links, so only the latest ones count.
+        latest = (look for look in reversed(self._looks) if now.done - look.done >= LATEST)
+        since = next((look for look in latest if now.at - look.at >= FIRST), first)
+        found = max(0, now.left + now.done - since.left - since.done)
+        return Pace(finished / (now.at - first.at), found / (now.done - since.done))
 
 
 class TimeLeft(Struct, frozen=True):
-    """The time to the end of a crawl. ``at_least``: the crawl still finds URLs, or the slowest host waits because of
-    failures, so the crawl may well take longer.
+    """The time to the end of a crawl. ``at_least``: the crawl may well take longer, and ``why``, in words.
 
-    ``host`` is the host that determines the time, None if no single host does. ``grows``: the queue of this host grows
-    as fast as it is read. ``like``: the pattern of its URLs, if they are also far from the seeds."""
+    ``host`` is the host that determines the time, None if no single host does. ``like``: the pattern of its URLs, if
+    its queue grows as fast as it is read and they are far from the seeds."""
 
     seconds: float
     at_least: bool
     host: str | None
-    grows: bool = False
+    why: str = ""
     like: str = ""
 
 
@@ -128,17 +130,20 @@ def time_left(pace: Pace | None, left: int, slowest: HostTime | None, growing: W
     A host that is ``growing`` has no end in sight, so it determines the time unless the whole crawl still grows."""
     if pace is None or not left:
         return None
-    seconds, host = 0.0, None
+    seconds, host, why, like = 0.0, None, "", ""
     if pace.finished is not None and pace.share is not None:
         seconds = left / pace.finished / (1 if pace.grows else 1 - pace.share)
     if slowest is not None and slowest.seconds > 0 and slowest.seconds >= DETERMINES * seconds:
         seconds, host = slowest.seconds, slowest.name
-    if not seconds or growing is None:
-        waits = slowest is not None and bool(slowest.reason)
-        return TimeLeft(seconds, pace.grows or waits, host) if seconds else None
-    like = (growing.deep and variants_of(*split_path(growing.deep[growing.deep.find("/", 8) :]))) or ""
-    host = growing.name if like or not pace.grows else host
-    return TimeLeft(seconds, True, host, host == growing.name, like[:SHOWN])
+    if slowest is not None and slowest.reason:
+        why = f"{slowest.name} waits ({slowest.reason})"
+    if pace.grows:
+        why = "too few URLs are done" if pace.share is None else f"each URL done adds {pace.share:.1f} new ones"
+    if growing is not None:
+        like = (growing.deep and variants_of(*split_path(growing.deep[growing.deep.find("/", 8) :]))) or ""
+        if like or not pace.grows:
+            host, why = growing.name, f"the queue of {growing.name} still grows"
+    return TimeLeft(seconds, bool(why), host, why, like[:SHOWN]) if seconds else None
 
 
 class SeenAtEnd(Struct, frozen=True):
@@ -259,14 +264,19 @@ def next_look(seen: SeenStatistics) -> int:
 # -- sentences -------------------------------------------------------------------------------------------------------
 
 
-def pace_words(stats: Mapping[str, Any]) -> str:
-    """Return the pages per second and the time left of a running crawl that fetches pages."""
-    text, left = f"{per_second(stats['pages_per_second'])} pages/s", stats.get("time_left")
+def end_words(stats: Mapping[str, Any]) -> str:
+    """Return the sentence about when a running crawl ends, and what determines it."""
+    left, slowest = stats.get("time_left"), stats.get("slowest_host") or {}
     if left is None:
-        return text
-    why = "" if left["host"] is None else f" for {left['host']}"
-    why += ", whose queue grows as fast as it is read" if left.get("grows") else ""
-    return f"{text}, {'at least' if left['at_least'] else 'about'} {duration(left['seconds'])} to go{why}"
+        return "Cannot tell yet when it ends."
+    time, host = duration(left["seconds"]), left["host"]
+    if left["at_least"]:
+        return f"Cannot tell yet when it ends (at least {time}): {left['why']}."
+    if host is None or host != slowest.get("name"):
+        return f"Ends in about {time}, at the present pace."
+    others = f" and {counted(slowest['hosts'] - 1, 'other host')}" if slowest["hosts"] > 1 else ""
+    work = f"{counted(slowest['pending'], 'pending URL')}, one every {slowest['seconds_per_url']:.1f} s"
+    return f"Ends in about {time} (politeness of {host}{others}: {work})."
 
 
 def seen_words(stats: Mapping[str, Any]) -> str:
@@ -285,4 +295,4 @@ def seen_words(stats: Mapping[str, Any]) -> str:
 def paragraph(stats: Mapping[str, Any]) -> str:
     """Describe the outlook of a running crawl; empty if nothing is known."""
     running = stats.get("state") == "running" and stats.get("pages_per_second") is not None
-    return " ".join(filter(None, [f"{pace_words(stats)}." if running else "", seen_words(stats)]))
+    return " ".join(filter(None, [end_words(stats) if running else "", seen_words(stats)]))

@@ -217,8 +217,9 @@ def _time_left(several: Sequence[Stats]) -> dict[str, Any] | None:
         return None
     last = max(known, key=lambda left: (left["seconds"], left["host"] or ""))
     unknown = any(stats.get("time_left") is None and _is_at_it(stats) for stats in several)
-    named = next((left for left in known if left.get("like")), last)
-    return {**named, "seconds": last["seconds"], "at_least": unknown or any(left["at_least"] for left in known)}
+    named = next((left for left in known if left["like"]), last)
+    whys = ["a partition does not know yet"] if unknown else [left["why"] for left in known if left["at_least"]]
+    return {**named, "seconds": last["seconds"], "at_least": bool(whys), "why": whys[0] if whys else ""}
 
 
 def _is_at_it(stats: Stats) -> bool:

@@ -7,12 +7,11 @@ from typing import Any
 
 from crawler.base.figures import count, counted, duration, probability
 from crawler.job.metrics.catalogue import KILLED
-from crawler.job.metrics.outlook import RECENTLY, pace_words
+from crawler.job.metrics.outlook import RECENTLY, end_words
 
 PLANNED = frozenset({"hours", "round", "schedule"})  # pauses by the clock, as configured
 
 _ENDED_BY = {"interrupted": "it was interrupted; ", KILLED: "it was killed; "}
-_SLOW = 0.1  # pages per second below which the crawl reports what it is waiting for
 
 
 def urls_of(stats: Mapping[str, Any], outcome: str) -> int:
@@ -134,12 +133,6 @@ def is_held_up(stats: Mapping[str, Any]) -> bool:
     return bool(is_idle and waits and slowest["hosts"] == stats.get("hosts_pending") and waiting(stats))
 
 
-def crawls_along(stats: Mapping[str, Any]) -> bool:
-    """True if the crawl is so slow that users will want to know what it is waiting for."""
-    pages = stats.get("pages_per_second")
-    return pages is not None and (pages < _SLOW or is_held_up(stats))
-
-
 def _sentence(text: str) -> str:
     return f"{text[0].upper()}{text[1:]}."
 
@@ -156,10 +149,11 @@ def working(stats: Mapping[str, Any]) -> dict[str, str]:
         case "running" if fresh := kept_fresh(stats):
             return {"mark": "good", "text": _sentence(fresh)}
         case "running" if is_held_up(stats):
-            return {"mark": "wait", "text": _sentence(waiting(stats))}
+            left = stats.get("time_left")
+            end = f" Ends in {duration(left['seconds'])} or later." if left else ""
+            return {"mark": "wait", "text": f"{_sentence(waiting(stats))}{end}"}
         case "running" if pages:
-            why = waiting(stats) if crawls_along(stats) else ""
-            return {"mark": "good", "text": f"Working: {pace_words(stats)}{why and f'; {why}'}."}
+            return {"mark": "good", "text": f"Working. {end_words(stats)}"}
         case "running" if pending + flying == 0:
             return {"mark": "wait", "text": "Waiting for seeds: no URLs are pending."}
         case "running" if pages is None and stats.get("pages_fetched"):
@@ -174,7 +168,9 @@ def working(stats: Mapping[str, Any]) -> dict[str, str]:
         case "ended" if why := nothing_fetched(stats):
             return {"mark": "bad", "text": _sentence(why)}
         case "ended":
-            return {"mark": "over", "text": f"Ended: {came(stats)}."}
+            silent = sum((stats.get("hosts_without_page") or {}).values())
+            none = f", no page from {counted(silent, 'host')}" if silent else ""
+            return {"mark": "over", "text": f"Done: {came(stats)}{none}."}
         case "stopped" if fresh := kept_fresh(stats):
             return {"mark": "over", "text": f"Stopped, with {fresh}."}
         case "stopped":
@@ -232,7 +228,7 @@ def trust(stats: Mapping[str, Any]) -> str:
     if ledger:
         caught, waiting = ledger["false_positives"], ledger["waiting"]
         found = f" and caught {counted(caught, 'false positive')}" if caught else ""
-        text += f" The ledger checks each{found}: none lost"
+        text += f" The ledger checks each{found}: none {'lost' if caught or ledger['confirmed'] else 'checked yet'}"
         text += f"; {counted(waiting, 'URL')} still {'waits' if waiting == 1 else 'wait'}." if waiting else "."
     else:
         skipped = f"about {count(expected)}" if expected >= 0.95 else "none"

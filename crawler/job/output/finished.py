@@ -130,7 +130,7 @@ def _excluded(record: Record, rule: str) -> bool:
 
 
 def _names(record: Record, rule: str) -> bool:
-    """True if the rule excluded the URL: it is in the field ``rule``, or ``error`` starts with it."""
+    """True if the rule excluded the URL: the field ``rule`` contains its name, or ``error`` starts with it."""
     error = str(record.get("error"))
     if record.get("rule") == rule or (rule == _ROBOTS and error == _BY_ROBOTS):
         return True

@@ -122,11 +122,6 @@ class PageFiles:
             last = self._opened(before)
             self._last.close()  # close it last: ``_last`` must stay usable if opening the other file fails
             self._segment, self._last = self._full.pop(), last
-        if end > self.end:
-            raise OutputError(
-                errno.EIO,
-                f"{self.path} has {self.end} bytes, but the journal needs {end}: restore the file as the crawl left it",
-            )
         self._last.cut(end - self._segment.start)
 
     def write_again(self, start: int) -> None:

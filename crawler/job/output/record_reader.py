@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 from crawler.frontier.entry import Entry
 from crawler.frontier.order import Order, default_class
-from crawler.job.records import Outcome
+from crawler.job.records import JournalError, Outcome
 
 _OUTCOMES = frozenset(outcome.value for outcome in Outcome)
 
-Record = dict[str, object]
+Record = dict[str, Any]
 
 
 def record_of(line: bytes) -> Record | None:
@@ -24,6 +25,14 @@ def record_of(line: bytes) -> Record | None:
     if not isinstance(record, dict) or not isinstance(record.get("url"), str):
         return None
     return record if record.get("outcome") in _OUTCOMES else None
+
+
+def decoded(offset: int, line: bytes, name: str) -> Record:
+    """Return the record in the line at that offset of the file. Raises JournalError."""
+    record = record_of(line)
+    if record is None:
+        raise JournalError(f"{name}: offset {offset}: not a record; run `crawler verify`")
+    return record
 
 
 def visits_of(record: Record) -> int:

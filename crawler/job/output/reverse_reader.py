@@ -9,14 +9,11 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
+from crawler.job.output.record_reader import Record, decoded
 from crawler.job.output.record_text import has_text, open_text
-from crawler.job.records import JournalError
 
 PIECE = 2**20  # bytes read at a time
-
-Record = dict[str, Any]
 
 
 def lines_backwards(
@@ -64,11 +61,3 @@ def last_record(path: Path, href: str, piece: int = PIECE) -> Iterator[Record | 
         elif found[1].startswith(wanted):
             yield decoded(*found, path.name)
             return
-
-
-def decoded(offset: int, line: bytes, name: str) -> Record:
-    """Return the record of a line. Raises JournalError."""
-    try:
-        return dict(json.loads(str(line, "utf-8")))
-    except (ValueError, TypeError, RecursionError) as error:
-        raise JournalError(f"{name}: offset {offset}: not JSON: {error}; run `crawler verify`") from error

@@ -68,8 +68,12 @@ class Step(NamedTuple):
     @property
     def size(self) -> int:
         """The size of the step in bytes."""
-        written = sum(len(each.data) for each in self.written)
-        return len(self.batch) + written + sum(len(data) for _, data in self.bodies)
+        size = len(self.batch)
+        for each in self.written:
+            size += len(each.data)
+        for _, data in self.bodies:
+            size += len(data)
+        return size
 
 
 class Chunk(NamedTuple):

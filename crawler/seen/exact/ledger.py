@@ -34,8 +34,9 @@ from msgspec import Struct
 from crawler.base.kv import Batch, Family, Reader
 from crawler.frontier.entry import Entry, decode_entry, encode_entry
 from crawler.seen.exact.recent import remember
-from crawler.seen.exact.rows import DIGEST_BYTES, HOST_BYTES, rows_of
+from crawler.seen.exact.rows import HOST_BYTES, rows_of
 from crawler.seen.filters import FilterError
+from crawler.seen.slices.digests import chosen_digests
 
 LEDGER_COUNTS = b"ledger"  # key of the stored counts
 WAITING = 2**16  # rows of doubted keys in memory; about 11 MB
@@ -87,10 +88,10 @@ class Ledger:
         position turns out to be new. Raises OSError."""
         unsettled = self._settled.meet(digests)
         if new:
-            self.put([keys[i] for i in new], _chosen(digests, new), batch)
+            self.put([keys[i] for i in new], chosen_digests(digests, new), batch)
             unsettled = sorted(set(unsettled).difference(new))
         if unsettled:
-            rows = rows_of([keys[i] for i in unsettled], _chosen(digests, unsettled))
+            rows = rows_of([keys[i] for i in unsettled], chosen_digests(digests, unsettled))
             self._doubt(dict(zip(rows, unsettled, strict=True)), entry_of, batch)
 
     def put(self, keys: Sequence[str], digests: bytes, batch: Batch) -> None:
@@ -159,8 +160,3 @@ class Ledger:
 
     def _put_counts(self, batch: Batch) -> None:
         batch.put(Family.META, LEDGER_COUNTS, self.counts.encode())
-
-
-def _chosen(digests: bytes, positions: Sequence[int]) -> bytes:
-    size = DIGEST_BYTES
-    return b"".join([digests[size * i : size * i + size] for i in positions])

@@ -20,7 +20,6 @@ class RecentDigests(Protocol):
     def meet(self, digests: bytes, /) -> list[int]:
         """Return the positions, ascending, of the ``digests`` that are not remembered. They are now remembered until
         others replace them."""
-        ...
 
 
 def remember(most: int) -> RecentDigests:

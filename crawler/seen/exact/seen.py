@@ -15,7 +15,6 @@ is written. So write a batch before starting the next. Use one thread at a time:
 
 from __future__ import annotations
 
-import itertools
 import struct
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -29,7 +28,6 @@ from crawler.seen.exact.rows import HOST_BYTES, rows_of
 from crawler.seen.filters import (
     JSON,
     AbsentKeyError,
-    Compactable,
     FilterError,
     Key,
     KeyHash,
@@ -50,17 +48,14 @@ from crawler.seen.slices.digests import list_keys
 
 ROW_COUNT = b"seen-count"  # key of the stored number of rows
 ROW_COUNT_FORM = struct.Struct("<Q")
-_TOGETHER = 4096  # keys that ``update`` adds per batch
 
 
-class ExactSeenSet:
+class ExactSeenSet(SeenSet):
     """A seen-set without false positives. Its digests cannot be mixed with those of other kinds. A row
     cannot be found by its digest alone, without the host of the key."""
 
     kind = "exact"
     certain = True
-    cannot_forget: str | None = None
-    compactable: Compactable | None = None  # only the filter in front has slices
 
     def __init__(self, store: Store, front: ScalableBloomFilter) -> None:
         """``front`` must hold the keys of all rows, or be filled with ``restore`` before the first lookup.
@@ -77,10 +72,6 @@ class ExactSeenSet:
         self._changed: dict[bytes, bool] = {}  # row -> True if it exists once the batch is written
 
     # -- keys in a transaction -----------------------------------------------------------------------------
-
-    def digests(self, keys: Iterable[Key]) -> bytes:
-        """Return the concatenated digests of ``keys`` for the journal, 16 bytes each, in order."""
-        return self.hash.digest_keys(keys)
 
     def admit(self, keys: Iterable[Key], batch: Batch) -> tuple[bytes, list[int]]:
         """Put rows for the new keys into ``batch``. Returns the digests of all keys, 16 bytes each, and the positions
@@ -146,19 +137,6 @@ class ExactSeenSet:
         self._store.write(batch)
         return new
 
-    def add(self, key: Key) -> bool:
-        """Add one key. Returns whether it was new. Raises OSError."""
-        return bool(self.add_many((key,)))
-
-    def update(self, *others: Iterable[Key]) -> None:
-        """Add the keys of ``others``, 4,096 per batch. Raises OSError."""
-        for keys in others:
-            if isinstance(keys, str | bytes):
-                list_keys(keys)  # raises TypeError for a single key
-            rest = iter(keys)
-            while some := list(itertools.islice(rest, _TOGETHER)):
-                self.add_many(some)
-
     def contains_many(self, keys: Iterable[Key]) -> list[bool]:
         """Return, for each key, True if its row is in the store. Raises OSError."""
         keys = list_keys(keys)
@@ -166,9 +144,6 @@ class ExactSeenSet:
         rows = rows_of(keys, digests)
         known = self._known(rows, digests, {})
         return [row in known for row in rows]
-
-    def __contains__(self, key: object) -> bool:
-        return self.contains_many((key,))[0]  # type: ignore[arg-type]  # raises TypeError for anything else
 
     def lookup(self, key: Key) -> Lookup:
         """Look up the key. The answer is always certain, and names no slices."""

@@ -39,13 +39,7 @@ class FixedFilter(Filter):
     """A filter of one slice, which accepts more keys than its capacity."""
 
     capacity: int
-
-    def _room(self) -> int | None:
-        return None
-
-    @property
-    def _overfills(self) -> bool:
-        return True
+    _overfills = True
 
     def _made_like(self) -> dict[str, JSON]:
         return {**self.parameters(), **self._chain[0].filter.geometry()}
@@ -64,6 +58,7 @@ class BloomFilter(FixedFilter):
     """A Bloom filter for ``capacity`` keys at ``fpp``."""
 
     kind = "bloom"
+    _shaped_by = ("capacity", "fpp", "layout")
 
     def __init__(
         self,
@@ -138,15 +133,8 @@ class BloomFilter(FixedFilter):
             raise FilterError(str(problem)) from None
 
     def parameters(self) -> dict[str, JSON]:
-        made: dict[str, JSON] = {
-            "kind": self.kind,
-            "capacity": self.capacity,
-            "fpp": self.fpp,
-            "layout": self.layout,
-        }
-        if self.bits is not None:
-            made |= {"bits": self.bits, "hashes": self.hashes}
-        return made
+        own: dict[str, JSON] = {} if self.bits is None else {"bits": self.bits, "hashes": self.hashes}
+        return super().parameters() | own
 
 
 def best_hashes(bits_per_key: float) -> int:
@@ -158,6 +146,7 @@ class Bitmap(FixedFilter):
     """A filter with one hash and one bit per key: m = -n / ln(1 - p)."""
 
     kind = "bitmap"
+    _shaped_by = ("capacity", "fpp")
 
     def __init__(self, capacity: SupportsIndex, fpp: float = 0.001, *, hash: KeyHash | None = None) -> None:
         """Raises ``FilterError`` for invalid parameters."""
@@ -166,6 +155,3 @@ class Bitmap(FixedFilter):
 
     def _make(self, number: int) -> tuple[Slice, int, float]:
         return ClassicSlice(*classic_size(self.capacity, self.fpp, 1)), self.capacity, self.fpp
-
-    def parameters(self) -> dict[str, JSON]:
-        return {"kind": self.kind, "capacity": self.capacity, "fpp": self.fpp}

@@ -69,6 +69,8 @@ class Chain(ABC):
     kind: str
     fpp: float
     _compacts = False  # True if one slice may replace the whole chain
+    _overfills = False  # True if the slice accepts more keys than its capacity
+    _shaped_by: tuple[str, ...]  # names of the attributes that shape the stored state
 
     def __init__(self, hash: KeyHash | None) -> None:
         """If ``hash`` is None, create a hash with a secret of its own."""
@@ -92,19 +94,14 @@ class Chain(ABC):
     def _make(self, number: int) -> tuple[Slice, int, float]:
         """Return slice ``number`` of the chain, its capacity in keys and its fpp when full."""
 
-    @abstractmethod
     def _room(self) -> int | None:
         """Return how many keys may still be added; None if there is no limit, because another slice can always follow
         or a full one takes more."""
+        return None
 
-    @property
-    @abstractmethod
-    def _overfills(self) -> bool:
-        """True if the slice accepts more keys than its capacity."""
-
-    @abstractmethod
     def parameters(self) -> dict[str, JSON]:
         """Return the parameters that shape the stored state."""
+        return {name: getattr(self, name) for name in ("kind", *self._shaped_by)}
 
     # -- adding and looking up
 

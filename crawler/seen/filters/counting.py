@@ -7,16 +7,13 @@ P0 * tightening**i. With ``growth=None`` there is one slice, which accepts more 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import SupportsIndex
 
-from crawler.seen.filters.chain import Chain
 from crawler.seen.filters.key_filter import ForgettingFilter
 from crawler.seen.filters.scalable import check_growth, check_tightening
-from crawler.seen.filters.slice_entry import SliceEntry
 from crawler.seen.slices.contract import Slice
 from crawler.seen.slices.counting_slice import COUNTER_BITS, CountingSlice
-from crawler.seen.slices.errors import JSON, FilterError, whole_number
+from crawler.seen.slices.errors import FilterError, whole_number
 from crawler.seen.slices.key_hash import KeyHash
 from crawler.seen.slices.layouts import check_shape
 
@@ -25,6 +22,7 @@ class CountingFilter(ForgettingFilter):
     """A seen-set of counters; see ``counting_slice``."""
 
     kind = "counting"
+    _shaped_by = ("fpp", "capacity", "growth", "tightening", "counter_bits")
 
     def __init__(
         self,
@@ -42,6 +40,7 @@ class CountingFilter(ForgettingFilter):
             raise FilterError(f"counter_bits must be 2, 4 or 8, not {bits}")
         self.capacity, self.fpp = check_shape(capacity, fpp)
         self.growth = None if growth is None else check_growth(growth)
+        self._overfills = growth is None
         self.tightening = check_tightening(tightening)
         self.counter_bits = bits
         super().__init__(hash)
@@ -52,30 +51,3 @@ class CountingFilter(ForgettingFilter):
         capacity = int(self.capacity * self.growth**number)
         fpp = self.fpp * (1 - self.tightening) * self.tightening**number
         return CountingSlice.sized(capacity, fpp, self.counter_bits), capacity, fpp
-
-    def _room(self) -> int | None:
-        return None
-
-    @property
-    def _overfills(self) -> bool:
-        return self.growth is None
-
-    def _unite(self, other: Chain, taken: Iterator[SliceEntry]) -> None:
-        ours, theirs = self._chain[0], other._chain[0]
-        mine, its = ours.filter, theirs.filter
-        if self.growth is not None or not isinstance(mine, CountingSlice) or not isinstance(its, CountingSlice):
-            super()._unite(other, taken)
-            return
-        self._settle_skipped(other, [])
-        mine.unite(its)
-        ours.take_counts(theirs)
-
-    def parameters(self) -> dict[str, JSON]:
-        return {
-            "kind": self.kind,
-            "fpp": self.fpp,
-            "capacity": self.capacity,
-            "growth": self.growth,
-            "tightening": self.tightening,
-            "counter_bits": self.counter_bits,
-        }

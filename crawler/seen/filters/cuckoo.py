@@ -10,16 +10,13 @@ With ``growth=None`` there is one slice, and adding keys for which it has no roo
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import SupportsIndex
 
-from crawler.seen.filters.chain import Chain
 from crawler.seen.filters.key_filter import ForgettingFilter
 from crawler.seen.filters.scalable import check_growth
-from crawler.seen.filters.slice_entry import SliceEntry
 from crawler.seen.slices.contract import Slice
 from crawler.seen.slices.cuckoo_slice import LOAD, TAG_BITS, CuckooSlice, cuckoo_fpp
-from crawler.seen.slices.errors import JSON, FilterError
+from crawler.seen.slices.errors import FilterError
 from crawler.seen.slices.key_hash import KeyHash
 from crawler.seen.slices.layouts import check_shape
 
@@ -28,6 +25,7 @@ class CuckooFilter(ForgettingFilter):
     """A seen-set of tags; see ``cuckoo_slice``."""
 
     kind = "cuckoo"
+    _shaped_by = ("fpp", "capacity", "growth")
 
     def __init__(
         self,
@@ -62,21 +60,3 @@ class CuckooFilter(ForgettingFilter):
         if self.growth is not None:
             return None
         return 0 if self._chain[0].filter.crowded else self.capacity - len(self)
-
-    @property
-    def _overfills(self) -> bool:
-        return False
-
-    def _unite(self, other: Chain, taken: Iterator[SliceEntry]) -> None:
-        ours, theirs = self._chain[0], other._chain[0]
-        mine, its = ours.filter, theirs.filter
-        if self.growth is not None or not isinstance(mine, CuckooSlice) or not isinstance(its, CuckooSlice):
-            super()._unite(other, taken)
-            return
-        self._need(theirs.count)
-        self._settle_skipped(other, [])
-        mine.unite(its)
-        ours.take_counts(theirs)
-
-    def parameters(self) -> dict[str, JSON]:
-        return {"kind": self.kind, "fpp": self.fpp, "capacity": self.capacity, "growth": self.growth}

@@ -26,6 +26,7 @@ class DigestTable(Filter):
     keys."""
 
     kind = "digest"
+    _shaped_by = ("capacity", "growth", "digest_bits")
 
     def __init__(
         self,
@@ -54,13 +55,6 @@ class DigestTable(Filter):
         part = TableSlice.sized(capacity, self.digest_bits, self.hash.multiplier())
         return part, capacity, capacity / 2.0**self.digest_bits
 
-    def _room(self) -> int | None:
-        return None
-
-    @property
-    def _overfills(self) -> bool:
-        return False
-
     def _made_like(self) -> dict[str, JSON]:
         return {"kind": self.kind, "digest_bits": self.digest_bits}
 
@@ -70,11 +64,3 @@ class DigestTable(Filter):
                 for halves in entry.filter.digests():
                     batch = Batch(halves)
                     self._put(batch.at(self._unseen(batch)))
-
-    def parameters(self) -> dict[str, JSON]:
-        return {
-            "kind": self.kind,
-            "capacity": self.capacity,
-            "growth": self.growth,
-            "digest_bits": self.digest_bits,
-        }

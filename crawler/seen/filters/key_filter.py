@@ -13,24 +13,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from itertools import islice
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Self
 
 from crawler.base.kv import Batch
 from crawler.seen.filters.chain import Chain
 from crawler.seen.filters.filter_file import FilePath, read_file, replace_file, write_parts
-from crawler.seen.filters.protocol import Claim, Compactable, Lookup, NotForgotten, TimesAdmitted
+from crawler.seen.filters.protocol import Claim, Lookup, NotForgotten, SeenSet, TimesAdmitted
 from crawler.seen.filters.segment_format import Output
-from crawler.seen.slices.compiled import CHUNK
-from crawler.seen.slices.digests import DIGEST_BYTES, Key, digest_words, list_keys
+from crawler.seen.filters.slice_entry import SliceEntry
+from crawler.seen.slices.contract import Forgetful
+from crawler.seen.slices.digests import DIGEST_BYTES, Key, digest_words
 from crawler.seen.slices.errors import JSON, AbsentKeyError, CannotForgetError, FilterError
 from crawler.seen.slices.fpp_model import compound
 
-_TOGETHER = CHUNK  # keys that ``update`` hashes at a time
 
-
-class Filter(Chain):
+class Filter(Chain, SeenSet):
     """A seen-set in memory: every kind but ``exact``."""
 
     certain = False
@@ -42,10 +40,6 @@ class Filter(Chain):
 
     # -- keys
 
-    def add(self, key: Key) -> bool:
-        """Add one key. Returns whether it was new."""
-        return bool(self.add_many((key,)))
-
     def add_many(self, keys: Iterable[Key]) -> list[int]:
         """Add ``keys``. Returns the positions of the new ones, ascending; a repeated key is new the first time."""
         kernel = self._kernel
@@ -53,21 +47,9 @@ class Filter(Chain):
             return new
         return self.add_digests(self.hash.digest_keys(keys))
 
-    def update(self, *others: Iterable[Key]) -> None:
-        """Add the keys of ``others``, which may be generators: at most 4,096 keys are in memory at a time."""
-        for keys in others:
-            if isinstance(keys, str | bytes):
-                list_keys(keys)  # raises TypeError for a single key
-            rest = iter(keys)
-            while some := list(islice(rest, _TOGETHER)):
-                self.add_digests(self.hash.digest_keys(some))
-
     def contains_many(self, keys: Iterable[Key]) -> list[bool]:
         """Return, for each key, True if it was added before or is a false positive."""
         return self.contains_digests(self.hash.digest_keys(keys))
-
-    def __contains__(self, key: object) -> bool:
-        return self.contains_digests(self.hash.digest_keys((key,)))[0]  # type: ignore[arg-type]  # raises TypeError
 
     def lookup(self, key: Key) -> Lookup:
         """Look up the key. Returns the answer, its reliability, and the slices that hold the key."""
@@ -125,10 +107,6 @@ class Filter(Chain):
 
     # -- the interface for a crawl
 
-    def digests(self, keys: Iterable[Key]) -> bytes:
-        """Return the concatenated digests of ``keys`` for the journal, 16 bytes each, in order."""
-        return self.hash.digest_keys(keys)
-
     def admit(self, keys: Iterable[Key], batch: Batch) -> tuple[bytes, list[int]]:
         """Add ``keys``. Only the journal stores their digests, so ``batch`` does not change. Returns their digests and
         the positions of the new ones."""
@@ -148,14 +126,11 @@ class Filter(Chain):
     def restore_forgotten(self, digests: bytes) -> None:
         """Remove keys that ``forget_keys`` removed before the restart."""
 
-    @property
-    def compactable(self) -> Compactable | None:
-        """The seen-set itself if it can be compacted, otherwise None."""
-        return None
-
 
 class ForgettingFilter(Filter):
     """A filter that can remove keys from its slices."""
+
+    growth: float | None  # None if there is only one slice
 
     @property
     def cannot_forget(self) -> str | None:
@@ -211,3 +186,14 @@ class ForgettingFilter(Filter):
 
     def restore_forgotten(self, digests: bytes) -> None:
         self.forget_digests(digests)
+
+    def _unite(self, other: Chain, taken: Iterator[SliceEntry]) -> None:
+        ours, theirs = self._chain[0], other._chain[0]
+        mine, its = ours.filter, theirs.filter
+        if self.growth is not None or not isinstance(mine, Forgetful) or not isinstance(its, Forgetful):
+            super()._unite(other, taken)
+            return
+        self._need(theirs.count)
+        self._settle_skipped(other, [])
+        mine.unite(its)
+        ours.take_counts(theirs)

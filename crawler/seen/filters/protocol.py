@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from enum import StrEnum
+from itertools import islice
 from typing import Protocol, TypedDict
 
 from msgspec import Struct, field
@@ -15,10 +16,11 @@ from msgspec import Struct, field
 from crawler.base.kv import Batch
 from crawler.seen.filters.chain_compaction import SuccessorSlice
 from crawler.seen.slices.cow_snapshot import CowSnapshot
-from crawler.seen.slices.digests import Key
+from crawler.seen.slices.digests import Key, list_keys
 from crawler.seen.slices.errors import JSON
 from crawler.seen.slices.key_hash import HashDescription, KeyHash
 
+_TOGETHER = 4_096  # keys that ``update`` adds at a time
 # Maps each digest to the number of times the journal admits its key, minus the number of times it removes it.
 TimesAdmitted = Callable[[bytes], Mapping[bytes, int]]
 
@@ -68,7 +70,7 @@ class Claim(Struct, frozen=True):
 
     number: int  # of the slice; 1 is the oldest
     count: int  # keys in the slice
-    fpp: float  # chance that the slice reports an absent key
+    fpp_estimated: float  # chance that the slice reports an absent key
 
 
 class Lookup(Struct, frozen=True):
@@ -134,26 +136,25 @@ class Compactable(Protocol):
     @property
     def slices(self) -> int:
         """The number of slices in which a new key is looked up."""
-        ...
 
     def successor(self) -> SuccessorSlice:
         """Return an empty slice, which can replace all slices once every key has been put into it.
 
         Raises ``FilterError`` if there is not enough memory."""
-        ...
 
     def succeed(self, successor: SuccessorSlice) -> None:
         """Replace all slices by ``successor``, which must not be used afterwards.
 
         It must hold every key of the chain, including those added after it was created. Raises ``FilterError``, without
         a change, if its number of keys differs from the chain's or exceeds its capacity."""
-        ...
 
     def __len__(self) -> int: ...
 
 
 class SeenSet(Protocol):
-    """A set of keys that never denies a key it holds. A probabilistic seen-set may report a new key as known."""
+    """A set of keys that never denies a key it holds. A probabilistic seen-set may report a new key as known.
+
+    Every kind inherits the methods that have a body here."""
 
     kind: str
     certain: bool  # True if it has no false positives
@@ -163,55 +164,54 @@ class SeenSet(Protocol):
 
     def add(self, key: Key) -> bool:
         """Add one key. Returns whether it was new."""
-        ...
+        return bool(self.add_many((key,)))
 
     def add_many(self, keys: Iterable[Key]) -> list[int]:
         """Add ``keys``. Returns the positions of the new ones, ascending; a repeated key is new the first time."""
-        ...
 
     def update(self, *others: Iterable[Key]) -> None:
-        """Add the keys of ``others``, however many there are."""
-        ...
+        """Add the keys of ``others``, which may be generators: at most 4,096 keys are in memory at a time."""
+        for keys in others:
+            if isinstance(keys, str | bytes):
+                list_keys(keys)  # raises TypeError for a single key
+            rest = iter(keys)
+            while some := list(islice(rest, _TOGETHER)):
+                self.add_many(some)
 
     def contains_many(self, keys: Iterable[Key]) -> list[bool]:
         """Return, for each key, True if it was added before or is a false positive."""
-        ...
 
     def __contains__(self, key: object) -> bool:
         """Look up one key. Like all methods that take keys, raises ``TypeError`` unless each key is a ``str`` or
         ``bytes``."""
-        ...
+        return self.contains_many((key,))[0]  # type: ignore[arg-type]  # raises TypeError for anything else
 
     def __len__(self) -> int:
         """Return the number of keys found new so far; after a union it is an estimate or an upper bound, except that it
         is exact for ``digest``."""
-        ...
 
     def lookup(self, key: Key) -> Lookup:
         """Look up the key. Returns the answer, its reliability, and the slices that hold the key."""
-        ...
 
     # -- keys in a transaction of a crawl
 
     def digests(self, keys: Iterable[Key]) -> bytes:
         """Return the concatenated digests of ``keys`` for the journal, 16 bytes each, in order."""
-        ...
+        return self.hash.digest_keys(keys)
 
     def admit(self, keys: Iterable[Key], batch: Batch) -> tuple[bytes, list[int]]:
         """Add ``keys``, and put the changes to store into ``batch``. Returns the digests of all keys, and the positions
         of the new ones, ascending. Raises OSError if the seen-set reads the disk."""
-        ...
 
     @property
     def cannot_forget(self) -> str | None:
         """Why this kind cannot forget keys, or None if it can."""
-        ...
+        return None
 
     def forget_keys(self, keys: Iterable[Key], batch: Batch, admitted: TimesAdmitted) -> dict[int, NotForgotten]:
         """Remove ``keys``, and put the changes to store into ``batch``. Returns the positions of the keys that could
         not be removed, with the reason. A kind with false positives first looks the keys up in the journal with
         ``admitted``. Raises OSError, and ``CannotForgetError`` if ``cannot_forget`` gives a reason."""
-        ...
 
     # -- restoring from the journal
 
@@ -221,41 +221,33 @@ class SeenSet(Protocol):
         Counts and growth become what they were before the restart, even if a stored segment already holds bits of some
         of the keys.
         """
-        ...
 
     def restore_forgotten(self, digests: bytes) -> None:
         """Remove keys that ``forget_keys`` removed before the restart."""
-        ...
 
     def might_contain_digests(self, digests: bytes) -> list[bool]:
         """Return, for each digest, True if its key may be present. False for an admitted key is damage."""
-        ...
 
     @property
     def compactable(self) -> Compactable | None:
         """The seen-set itself if it can be compacted, otherwise None."""
-        ...
+        return None
 
     # -- statistics, and the stored form
 
     def parameters(self) -> dict[str, JSON]:
         """Return the parameters that shape the stored state."""
-        ...
 
     def statistics(self) -> SeenStatistics:
         """Return the ``seen`` statistics of ``stats --json``. Cheap enough to call every second."""
-        ...
 
     def snapshot(self, *, whole: bool = True) -> SeenSnapshot:
         """Take a snapshot between two additions; ``load_seen`` reads it. This is cheap if nothing must be copied, or if
         the snapshot need not be ``whole``: the caller then calls ``advance`` until that returns False."""
-        ...
 
     def parts(self) -> list[Part]:
         """Return the segments that a snapshot would have, without copying them."""
-        ...
 
     def unjournaled_segments(self) -> list[Segment]:
         """Return the current segments that the journal cannot restore. Together with the state and the other segments
         of an earlier snapshot, and the keys restored since, they form the current seen-set."""
-        ...

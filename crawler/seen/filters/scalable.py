@@ -35,7 +35,7 @@ from crawler.seen.filters.key_filter import Filter
 from crawler.seen.filters.protocol import Compactable
 from crawler.seen.filters.slice_entry import SliceEntry
 from crawler.seen.slices.contract import Slice
-from crawler.seen.slices.errors import JSON, FilterError, real_number
+from crawler.seen.slices.errors import FilterError, real_number
 from crawler.seen.slices.key_hash import KeyHash
 from crawler.seen.slices.layouts import check_shape, sized_slice
 
@@ -61,6 +61,7 @@ class ScalableBloomFilter(Filter):
 
     kind = "scalable"
     _compacts = True
+    _shaped_by = ("fpp", "capacity", "growth", "tightening", "layout")
 
     def __init__(
         self,
@@ -91,13 +92,6 @@ class ScalableBloomFilter(Filter):
             capacity = int(self.capacity * self.growth**number)
             fpp = self.fpp * (1 - self.tightening) * self.tightening**number
         return sized_slice(self.layout, capacity, fpp), capacity, fpp
-
-    def _room(self) -> int | None:
-        return None
-
-    @property
-    def _overfills(self) -> bool:
-        return False
 
     # -- compaction
 
@@ -130,13 +124,3 @@ class ScalableBloomFilter(Filter):
             entry.compactions = self._compactions
             self._chain = [entry]
             self._restack()
-
-    def parameters(self) -> dict[str, JSON]:
-        return {
-            "kind": self.kind,
-            "fpp": self.fpp,
-            "capacity": self.capacity,
-            "growth": self.growth,
-            "tightening": self.tightening,
-            "layout": self.layout,
-        }

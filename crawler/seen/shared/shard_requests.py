@@ -146,6 +146,5 @@ class Shards(Protocol):
     def ask(self, requests: Sequence[Request]) -> list[Answer]:
         """Return the answers, in order. Retries for a while before it raises SharedSetError. Even then the request may
         have been executed; it can safely be repeated."""
-        ...
 
     def close(self) -> None: ...

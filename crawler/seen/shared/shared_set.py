@@ -30,7 +30,7 @@ from crawler.seen.slices.digests import DIGEST_BYTES, Key
 from crawler.seen.slices.key_hash import KeyHash
 
 _MOST_KEYS = 1024  # keys per request: its script takes about 10 ms, and blocks the server meanwhile
-_ROUNDS = 1000  # rounds per batch; each round opens slices, whose sizes double
+_ROUNDS = 1000  # maximum rounds per batch; few suffice, because each new slice is twice as large as the one before
 
 
 class SharedSet:
@@ -46,13 +46,9 @@ class SharedSet:
         self._who = who
         self._numbers = [0] * parameters.shards
         self._claims: set[bytes] = set()
-        self._lost = False
-
-    @property
-    def lost(self) -> bool:
-        """True if a server has returned to an earlier state since this session started: keys that it acknowledged may
-        be lost."""
-        return self._lost
+        # True if a server has returned to an earlier state since this session started: keys that it acknowledged may be
+        # lost.
+        self.lost = False
 
     @property
     def claims(self) -> int:
@@ -112,7 +108,7 @@ class SharedSet:
                     self.slices[shard] = answer.slices
                 else:
                     answers[shard] = answer
-        raise SharedSetError("gave up, because the shards of the set get new slices without end")
+        raise SharedSetError("gave up: the shards of the set keep getting new slices")
 
     def _run(self, digests: bytes, looking: bool) -> list[int]:
         left = {part.shard: (part.positions, part.records) for part in divide(digests, self.parameters.shards)}
@@ -146,11 +142,11 @@ class SharedSet:
                     if taken < len(request.records) // RECORD:
                         full[shard] = self.slices[shard]
             self._open(full)
-        raise SharedSetError("gave up, because the shards of the set get new slices without end")
+        raise SharedSetError("gave up: the shards of the set keep getting new slices")
 
     def _note(self, shard: int, before: int) -> None:
         if before not in (RESENT, self._numbers[shard]):
-            self._lost = True
+            self.lost = True
         self._numbers[shard] += 1
 
     def _new_of(self, answers: bytes, positions: np.ndarray, records: bytes) -> list[int]:

@@ -46,7 +46,6 @@ class Adding(Protocol):
 
     def add_digests(self, digests: bytes) -> list[int]:
         """Add keys. Returns the positions of the new ones."""
-        ...
 
 
 def pull(seen: SharedSet) -> Filter:

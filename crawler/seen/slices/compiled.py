@@ -39,16 +39,13 @@ class Watched(Protocol):
     @property
     def known(self) -> dict[int, int]:
         """The watched keys by the first half of their digests. Always the same dict object."""
-        ...
 
     @property
     def mask(self) -> int:
         """Bits of the second half that are clear in every watched key."""
-        ...
 
     def watch_unknown(self, h1: int, h2: int, new: bool) -> None:
         """Record a key that has the bits of ``mask`` clear but is not in ``known``."""
-        ...
 
 
 _used = ContextVar("used", default=_BUILT)

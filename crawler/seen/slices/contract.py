@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Protocol, runtime_checkable
+from typing import Protocol, Self, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -25,50 +25,39 @@ class Slice(Protocol):
     @property
     def crowded(self) -> bool:
         """True if so many keys collide in the same places that lookups would become slow: do not add any more keys."""
-        ...
 
     @property
     def crowdable(self) -> bool:
         """True if an attacker can choose digests that make the slice crowded."""
-        ...
 
     @property
     def hashes(self) -> int:
         """The number of positions per key."""
-        ...
 
     def holds(self, batch: Batch) -> Bools:
         """Return, for each key of the batch, True if it is present or a false positive."""
-        ...
 
     def put(self, batch: Batch) -> None:
         """Add every key of the batch. All must be new and distinct."""
-        ...
 
     def fill(self) -> float:
         """Return the share of set bits or used places. Reads at most 1 MiB of the memory."""
-        ...
 
     def spread(self, count: float) -> float:
         """Return an upper estimate of the standard deviation of ``count_estimated`` for ``count`` keys."""
-        ...
 
     def fpp_estimated(self) -> float:
         """Return the false-positive probability that follows from the bits that are set."""
-        ...
 
     def fpp_at(self, count: float) -> float:
         """Return the modelled chance of a false positive after ``count`` keys have been offered, including skipped
         ones."""
-        ...
 
     def count_estimated(self) -> float:
         """Estimate the number of keys from the fill."""
-        ...
 
     def geometry(self) -> dict[str, JSON]:
         """Return the properties that, together with ``words``, are enough to rebuild the slice."""
-        ...
 
 
 @runtime_checkable
@@ -80,4 +69,6 @@ class Forgetful(Slice, Protocol):
 
     def forget_one(self, h1: int, h2: int) -> bool:
         """Remove one key. Returns False, without a change, if the memory shows that the key was not present."""
-        ...
+
+    def unite(self, other: Self) -> None:
+        """Add the keys of ``other``, which has the same geometry."""

@@ -9,7 +9,7 @@ distinct from each other and from all others.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -55,3 +55,9 @@ def digest_words(digests: bytes) -> Words:
     """
     count_digests(digests)
     return np.frombuffer(digests, WORD).reshape(-1, 2)
+
+
+def chosen_digests(digests: bytes, positions: Sequence[int]) -> bytes:
+    """Return the digests at these positions, concatenated."""
+    size = DIGEST_BYTES
+    return b"".join([digests[size * i : size * i + size] for i in positions])

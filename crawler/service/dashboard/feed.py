@@ -10,8 +10,7 @@ from crawler.service.dashboard.event_stream import Listeners, message
 
 # Ticks between two messages with the whole history, from which the page restores the points that it has dropped.
 _HISTORY_EVERY = 60
-_GONE_WORDS = "The job is gone: its directory was deleted or moved."
-_GONE = {"standing": "gone", "working": {"mark": "bad", "text": _GONE_WORDS}}
+_GONE = {"standing": "gone", "working": {"mark": "bad", "text": "The job is gone: its directory was deleted or moved."}}
 _NEWS_MOST = 50  # events in a message; /api/log has all of them
 
 

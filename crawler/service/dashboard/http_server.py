@@ -58,11 +58,6 @@ class HttpServer:
         self.app.middlewares.insert(0, self._answering)
 
     @property
-    def connections(self) -> int:
-        """The number of open connections."""
-        return 0 if self.runner.server is None else len(self.runner.server.connections)
-
-    @property
     def address(self) -> tuple[str, int]:
         """The address on which the server listens, once started."""
         assert self._server is not None

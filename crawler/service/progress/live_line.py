@@ -13,9 +13,10 @@ from rich.text import Text
 from crawler.base.figures import count, counted, per_second, probability
 from crawler.base.printable import printable, terminal
 from crawler.base.say import say
-from crawler.job.metrics.sentences import crawls_along, is_above_target, is_in_doubt, standing, urls_of, waiting
+from crawler.job.metrics.sentences import is_above_target, is_held_up, is_in_doubt, standing, urls_of, waiting
 
 _BAR = 30  # maximum width of the bar in characters
+_SLOW = 0.1  # pages per second below which the crawl reports what it is waiting for
 
 
 class Progress:
@@ -92,7 +93,8 @@ def _why_nothing(stats: Mapping[str, Any]) -> str:
     """Return why few or no pages are fetched; empty if pages are fetched or the reason is unknown."""
     if stats.get("paused"):
         return str(stats["paused"])
-    return waiting(stats) if crawls_along(stats) else ""
+    pages = stats.get("pages_per_second")
+    return waiting(stats) if pages is not None and (pages < _SLOW or is_held_up(stats)) else ""
 
 
 def _view(stats: Mapping[str, Any], width: int) -> Group:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from crawler.base.figures import count, counted, per_second, probability, share, size
+from crawler.base.figures import count, counted, duration, per_second, probability, share, size
 from crawler.job.metrics.attention import attention
 from crawler.job.metrics.outlook import paragraph
 from crawler.job.metrics.pooled_stats import BESIDE, ELSEWHERE, GONE, UNTOLD
@@ -14,6 +14,7 @@ from crawler.service.progress.text_table import text_table
 from crawler.url.scope.bounds import OF_PAGES
 
 _SCOPE = "crawl.scope"
+_AT_WORK = ("ready", "leased", "robots", "queued", "waiting")  # states of hosts that get requests in turn
 _MOST = 6  # maximum number of lines about problems
 
 
@@ -38,12 +39,13 @@ def figures(stats: Mapping[str, Any]) -> list[tuple[str, str, str, str]]:
     few = "-" if skipped is None else "less than 0.001" if 0 < skipped < 0.001 else f"{skipped:.2g}"
     of_visit = f"{size(stats['bytes_fetched'] / visits)} a visit" if visits else ""
     looks = f"{probability(seen['fpp_estimated'])} looks known" if seen.get("fpp_estimated") else ""
-    pages = counted(urls_of(stats, "fetched"), "page")
+    pages, states = counted(urls_of(stats, "fetched"), "page"), stats["hosts_by_state"] or {}
+    at_work = sum(states.get(state, 0) for state in _AT_WORK) if stats["state"] in ("running", "stopping") else 0
     return [
         ("pages a second", "-" if pace is None else per_second(pace), pages, "pages_per_second"),
         ("pending", count(stats["urls_pending"]), f"{count(stats['urls_in_flight'])} in flight", "pending"),
         ("failed", count(urls_of(stats, "failed")), f"and {count(broken)} broken", "failed"),
-        ("hosts at work", count(stats["hosts_pending"]), f"of {counted(stats['hosts'], 'host')}", "hosts_pending"),
+        ("hosts at work", count(at_work), f"of {counted(stats['hosts'], 'host')}", "hosts_pending"),
         ("downloaded", size(stats["bytes_fetched"]), of_visit, "bytes_per_second"),
         ("skipped by mistake", few if skipped is None or skipped < 10 else count(skipped), looks, "skipped"),
     ]
@@ -105,7 +107,8 @@ def missed(stats: Mapping[str, Any]) -> list[str]:
 
 
 def rendered_text(stats: Mapping[str, Any]) -> list[str]:
-    """Return the lines about rendering, if any pages were to be rendered."""
+    """Return the lines about rendering, if any pages were to be rendered. The recall is the share of the pages needing
+    a browser that were rendered, as estimated from audits."""
     pages, requests = stats.get("pages_rendered") or {}, dict(stats.get("render_requests") or {})
     if not any(pages.values()):
         return []
@@ -114,18 +117,14 @@ def rendered_text(stats: Mapping[str, Any]) -> list[str]:
     asked = f"{counted(made, 'request')}, {count(cached)} from the cache, {count(sum(requests.values()))} refused"
     asked += f" ({refused})" if refused else ""
     of_them = "".join(f", {count(pages[key])} {words}" for key, words in _RENDERED.items() if pages.get(key))
-    cpu = run_duration(stats["render_cpu_seconds"])
+    cpu = duration(stats["render_cpu_seconds"])
     lines = [f"rendered  {counted(pages['yes'], 'page')}{of_them}; {asked}; {cpu} of CPU in their processes"]
-    return lines + recall_text(stats.get("render_recall"))
-
-
-def recall_text(told: Mapping[str, Any] | None) -> list[str]:
-    """Return the line on recall: how many of the pages that need a browser were rendered, as estimated from audits."""
-    if told is None or told["value"] is None:
-        return []
-    low, high = 100 * told["low"], 100 * told["high"]
-    share, audits = told["rendered"] / told["pages"], counted(told["audits"], "random page")
-    return [f"recall    {told['value']:.1%} ({low:.1f} to {high:.1f}); {share:.1%} rendered, with {audits}"]
+    recall = stats.get("render_recall")
+    if recall is not None and recall["value"] is not None:
+        low, high = 100 * recall["low"], 100 * recall["high"]
+        share, audits = recall["rendered"] / recall["pages"], counted(recall["audits"], "random page")
+        lines.append(f"recall    {recall['value']:.1%} ({low:.1f} to {high:.1f}); {share:.1%} rendered, with {audits}")
+    return lines
 
 
 _RENDERED = {"partly": "partly", "no": "could not be rendered"}
@@ -165,7 +164,7 @@ def _partition(told: Mapping[str, Any], *, from_afar: bool) -> tuple[str, ...]:
     row = (f"{told['partition']:02}", state, *figures)
     if not from_afar:
         return row
-    age = f"{run_duration(told['age_seconds'])} ago" if "age_seconds" in told else "never"
+    age = f"{duration(told['age_seconds'])} ago" if "age_seconds" in told else "never"
     return (*row, age, str(told.get("machine", "")))
 
 
@@ -180,7 +179,7 @@ def state_text(stats: Mapping[str, Any]) -> str:
     reasons += [stats["stopped"]] if state == "stopped" and stats.get("stopped") else []
     reasons += [each["stopped"] for each in (stats.get("hooks") or {}).values() if each.get("stopped")]
     why = f": {reasons[0]}" if reasons else ""
-    return f"{state}{why}" if elapsed is None else f"{state} after {run_duration(elapsed)}{why}"
+    return f"{state}{why}" if elapsed is None else f"{state} after {duration(elapsed)}{why}"
 
 
 def harvest_text(harvest: Mapping[str, Any]) -> str:
@@ -252,11 +251,3 @@ def urls_text(stats: Mapping[str, Any]) -> str:
     more = [f"{count(number)} {words}" for words, number in rest.items() if number]
     redirects = counted(urls_of(stats, "redirect"), "redirect")
     return ", ".join([counted(urls_of(stats, "fetched"), "page") + of_them, f"{failed} failed", redirects, *more])
-
-
-def run_duration(seconds: float) -> str:
-    if seconds < 60:
-        return f"{seconds:.1f} s"
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours} h {minutes} min {rest} s" if hours else f"{minutes} min {rest} s"

@@ -26,15 +26,15 @@ def environment_of_another() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if name not in _OF_ONE_PROCESS}
 
 
-async def keep_reporting(look: Callable[[], tuple[str, bool]]) -> None:
-    """Report every second the result of ``look``: the status, and whether the program is ending."""
+async def keep_reporting(look: Callable[[], tuple[str, bool]], every: float = 1.0) -> None:
+    """Report every few seconds the result of ``look``: the status, and whether the program is ending."""
     manager, expendable = Supervisor(os.environ), Expendable("the service manager")
     try:
         while True:
             status, stopping = look()
             with expendable:
                 manager.alive(status, stopping=stopping)
-            await asyncio.sleep(1.0)
+            await asyncio.sleep(every)
     finally:
         with expendable:
             manager.close()

@@ -2,7 +2,7 @@
 
 From low to high:
 
-    child              a child process and its cost
+    process_cost       a child process and its cost
     synthetic_web      a web that is computed on request
     synthetic_server   a process that serves a share of it
     crawl_truth        compares the result of a crawl with the web

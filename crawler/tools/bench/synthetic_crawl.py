@@ -15,8 +15,8 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
-from crawler.tools.bench.child import Cost, module_environment, run
 from crawler.tools.bench.crawl_truth import ALL, Found, Verdict, judge_crawl
+from crawler.tools.bench.process_cost import Cost, module_environment, run
 from crawler.tools.bench.synthetic_server import Requested
 from crawler.tools.bench.synthetic_web import Kind, Shape, SyntheticWeb
 

@@ -65,7 +65,6 @@ class LineKeys(Protocol):
 
     def read(self, block: bytes) -> tuple[list[bytes], bytes]:
         """Return the lines of a block that have a key, and the digests of those keys, 16 bytes each."""
-        ...
 
 
 def split_lines(block: bytes) -> list[bytes]:

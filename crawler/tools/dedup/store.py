@@ -43,7 +43,8 @@ class StoredFilter(Struct, frozen=True):
 
 
 def read_filter(path: Path) -> StoredFilter:
-    """Read a filter. Raises FilterFileError, also if the file is missing or the filter does not fit into memory."""
+    """Read a filter. Raises FilterFileError, including when the file is missing or the filter does not fit into
+    memory."""
     with open_filter(path) as (inp, size):
         stored = read_stored(inp, size)
         check_end(inp)

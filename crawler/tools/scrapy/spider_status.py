@@ -62,7 +62,8 @@ class SpiderStatus:
             shutil.disk_usage(job.directory).free,
             job.files.outputs.sizes(),
         )
-        hosts = HostFigures(frontier.hosts_pending, self._states.counts, without_page=frontier.hosts_without_page)
+        states = None if self._states.found is None else self._states.found.counts
+        hosts = HostFigures(frontier.hosts_pending, states, without_page=frontier.hosts_without_page)
         counters = job.counters
         self._observed.look(Look(now, counters.pending, counters.done, counters.pages_fetched))
         shown = {

@@ -7,14 +7,13 @@ durable.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable, Iterator
 from concurrent.futures import Future
 from functools import partial
-from typing import Any
 
 from crawler.base.kv import Batch, Family
 from crawler.base.settings.parts import DurabilitySettings
-from crawler.job.checkpointer import Walk, drive
+from crawler.job.checkpointer import drive, drive_slowly
 from crawler.job.job import Job
 
 
@@ -63,58 +62,45 @@ class Upkeep:
         self._settings = settings
         self._next_sync = now + settings.sync_interval
         self._next_checkpoint = now + settings.checkpoint_interval
-        self._walk: Walk[Any] | None = None
-        self._piece: Future[None] | None = None
-        self._after: Callable[[], None] = ended.synced
+        self._task: Iterator[Future[None]] = iter(())
+        self._piece: Future[None] | None = None  # the current piece of the task; None between two tasks
 
     def go_on(self, now: float) -> None:
         """Start the next due task, or continue the current one. Raises OSError."""
-        if self._walk is not None:
-            self._step()
+        if self._piece is not None:
+            if self._piece.done():
+                self._step()
         elif now >= self._next_sync:
             self._next_sync = now + self._settings.sync_interval
-            self._begin_sync()
+            self._begin(self._sync())
         elif now >= self._next_checkpoint and self._job.writer.whole:
             self._next_checkpoint = now + self._settings.checkpoint_interval
             self._forget_bytes()
             if self._job.writer.whole:
-                self._begin(Walk(self._job.checkpointer.checkpoint(now)), lambda: None)
+                self._begin(drive_slowly(self._job.checkpointer.checkpoint(now), self._job.files.executor))
 
-    def _begin_sync(self) -> None:
-        self._ended.begin_sync()
-        self._begin(Walk(self._job.checkpointer.sync()), self._ended.synced)
-
-    def _begin(self, walk: Walk[Any], after: Callable[[], None]) -> None:
-        self._walk, self._after = walk, after
-        self._piece = walk.go_on(self._job.files.executor)
-        if self._piece is None:
-            self._finish()
+    def _begin(self, task: Iterator[Future[None]]) -> None:
+        self._task = task
+        self._step()
 
     def _step(self) -> None:
-        assert self._walk is not None
-        if self._piece is not None:
-            if not self._piece.done():
-                return
-            self._piece.result()
-        self._piece = self._walk.go_on(self._job.files.executor)
-        if self._piece is None:
-            self._finish()
+        """Start the next piece of the task, when the current one has ended. Raises OSError."""
+        self._piece = next(self._task, None)
 
-    def _finish(self) -> None:
-        self._walk = None
-        self._after()
+    def _sync(self) -> Iterator[Future[None]]:
+        self._ended.begin_sync()
+        yield from drive_slowly(self._job.checkpointer.sync(), self._job.files.executor)
+        self._ended.synced()
 
     def _settle(self) -> None:
         """Wait until the current task has ended. Raises OSError."""
-        while self._walk is not None:
-            if self._piece is not None:
-                self._piece.result()
+        while self._piece is not None:
             self._step()
 
     def sync(self) -> None:
         """Make all written data durable, and wait for it. Raises OSError."""
         self._settle()
-        self._begin_sync()
+        self._begin(self._sync())
         self._settle()
 
     def _forget_bytes(self) -> None:

@@ -21,17 +21,17 @@ from crawler.url.robots.directives import UNAVAILABLE, has_passed
 from crawler.url.robots.path_patterns import STAR_BUDGET, Patterns
 
 SEARCH, AI_INPUT, AI_TRAIN, TDM, ARCHIVE = PURPOSES
-Stated = Mapping[str, tuple[bool, str]]  # by purpose: whether it is allowed, and the source
+Uses = Mapping[str, str]  # by purpose: yes if it is allowed, no if it is refused
+Stated = Mapping[str, tuple[str, str]]  # the same, each with its source
 NOTHING_STATED: Stated = {}
 
 _CHARACTERS = 2_048  # characters read per value
 _VALUES = 16  # headers or elements read per name
-_SIGNALS = (SEARCH, AI_INPUT, AI_TRAIN)  # the purposes that Content-Signal defines
-_WORDS = {"yes": True, "no": False}
+_SIGNALS = {f"{use}={word}": {use: word} for use in (SEARCH, AI_INPUT, AI_TRAIN) for word in ("yes", "no")}
 # Labels of Content-Usage, including those of older drafts. ``bots`` can restrict all uses, but grants none.
 _LABELS = {"search": SEARCH, "train-ai": AI_TRAIN, "train-genai": AI_TRAIN}
-_USAGES = {(label, word): {purpose: word == "y"} for label, purpose in _LABELS.items() for word in "yn"}
-_USAGES["bots", "n"] = dict.fromkeys(PURPOSES, False)
+_USAGES = {f"{label}={word[0]}": {use: word} for label, use in _LABELS.items() for word in ("yes", "no")}
+_USAGES["bots=n"] = dict.fromkeys(PURPOSES, "no")
 # The purposes that robots directives refuse. Those for images count only for an image.
 _DIRECTIVES = {
     UNAVAILABLE: (SEARCH, AI_INPUT, AI_TRAIN, ARCHIVE),
@@ -42,8 +42,8 @@ _DIRECTIVES = {
     "noai": (AI_INPUT, AI_TRAIN),
 }
 _OF_IMAGES = {"noimageai": (AI_INPUT, AI_TRAIN)}
-_RESERVATION, POLICY = "tdm-reservation", "tdm-policy"
-_RESERVED = {"1": {TDM: False, AI_TRAIN: False}, "0": {TDM: True}}
+RESERVATION = "tdm-reservation"
+RESERVED: Mapping[str, Uses] = {"1": {TDM: "no", AI_TRAIN: "no"}, "0": {TDM: "yes"}}
 
 # A dictionary as defined in RFC 9651, 3.2. Only token values are used here, but others are accepted.
 _KEY = r"[a-z*][a-z0-9_.*-]*+"
@@ -60,19 +60,18 @@ def stricter(*parts: Stated) -> Stated:
     stating = [part for part in parts if part]
     if len(stating) < 2:
         return stating[0] if stating else NOTHING_STATED
-    found: dict[str, tuple[bool, str]] = {}
+    found: dict[str, tuple[str, str]] = {}
     for part in stating:
         for purpose, said in part.items():
-            if purpose not in found or (found[purpose][0] and not said[0]):
+            if purpose not in found or (found[purpose][0] == "yes" and said[0] == "no"):
                 found[purpose] = said
     return found
 
 
 def content_signal(value: str, source: str) -> Stated:
     """Parse a value of ``Content-Signal``, such as ``search=yes, ai-train=no``."""
-    pairs = (part.partition("=") for part in value[:_CHARACTERS].lower().split(","))
-    words = ((name.strip(), _WORDS.get(word.strip())) for name, _, word in pairs)
-    return _of([(name, allowed) for name, allowed in words if name in _SIGNALS and allowed is not None], source)
+    parts = value[:_CHARACTERS].lower().split(",")
+    return _stated(["=".join(map(str.strip, part.split("="))) for part in parts], _SIGNALS, source)
 
 
 def content_usage(value: str, source: str) -> Stated:
@@ -81,26 +80,22 @@ def content_usage(value: str, source: str) -> Stated:
     text = value.strip(" \t")[:_CHARACTERS]
     if not _DICTIONARY.fullmatch(text):
         return NOTHING_STATED
-    members = (_USAGES.get((key, item), {}) for key, item in _MEMBER.findall(text))
-    return _of([said for uses in members for said in uses.items()], source)
+    return _stated(map("=".join, _MEMBER.findall(text)), _USAGES, source)
 
 
 def of_headers(usages: Sequence[str], reservations: Sequence[str]) -> Stated:
     """Return the statements in the values of the headers ``Content-Usage`` and ``tdm-reservation``."""
     used = content_usage(", ".join(usages[:_VALUES]), "Content-Usage") if usages else NOTHING_STATED
-    return stricter(used, *(reserved(value, _RESERVATION) for value in reservations[:_VALUES]))
+    return stricter(used, _reserved(reservations, RESERVATION))
 
 
-def reserved(value: str, source: str) -> Stated:
-    """Return the statement in a value of ``tdm-reservation``."""
-    return _of(_RESERVED.get(value.strip(), {}).items(), source)
+def of_metas(metas: Iterable[tuple[str, str]]) -> Stated:
+    """Return the statements in the ``meta`` elements of TDMRep."""
+    return _reserved([value for name, value in metas if name.lower() == RESERVATION], f"meta {RESERVATION}")
 
 
-def of_metas(metas: Iterable[tuple[str, str]]) -> tuple[Stated, str | None]:
-    """Return the statements in the ``meta`` elements of TDMRep, and the URL of the terms."""
-    found = [(name.lower(), content) for name, content in metas if name[:4].lower() == "tdm-"]
-    values = [content for name, content in found if name == _RESERVATION][:_VALUES]
-    return stricter(*(reserved(value, f"meta {_RESERVATION}") for value in values)), dict(found).get(POLICY)
+def _reserved(values: Sequence[str], source: str) -> Stated:
+    return _stated([value.strip() for value in values[:_VALUES]], RESERVED, source)
 
 
 def of_directives(names: Iterable[str], source: str, now: float, *, image: bool = False) -> Stated:
@@ -111,38 +106,33 @@ def of_directives(names: Iterable[str], source: str, now: float, *, image: bool 
     for name in names:
         word = UNAVAILABLE if has_passed(name, now) else name
         if word in known and name != UNAVAILABLE:  # without a time, the directive states nothing
-            found.append(dict.fromkeys(known[word], (False, f"{source}: {word}")))
+            found.append(dict.fromkeys(known[word], ("no", f"{source}: {word}")))
     return stricter(*found)
 
 
-def refusal(stated: Stated, purposes: PurposeSettings) -> Refusal | None:
+def refusal(stated: Stated, purposes: PurposeSettings, *, is_whole: bool = True) -> Refusal | None:
     """Return why a page with these statements must not be used for the purposes in the settings; None if it may be
-    used."""
-    unstated = [name for name in purposes.uses if name not in stated] if purposes.unstated == "refuse" else []
-    refused = [name for name in purposes.uses if name in stated and not stated[name][0]]
+    used. ``is_whole``: these are all statements of the page; a 304 need not repeat them."""
+    is_strict = is_whole and purposes.unstated == "refuse"
+    unstated = [name for name in purposes.uses if is_strict and name not in stated]
+    refused = [name for name in purposes.uses if name in stated and stated[name][0] != "yes"]
     if not (refused or unstated):
         return None
     why = f"the page refuses {', '.join(refused)}" if refused else f"the page does not state {', '.join(unstated)}"
-    subject = " ".join(f"{name}={_SAID[allowed]}" for name, (allowed, _) in stated.items())
+    subject = " ".join(f"{name}={word}" for name, (word, _) in stated.items())
     return Refusal(Rule.CONSENT, subject, why, "")
 
 
 def stated_in(subject: str) -> Stated:
     """Return the statements in the ``subject`` of a consent refusal."""
     pairs = (each.partition("=") for each in subject.split())
-    return {name: (_WORDS.get(word, False), "") for name, _, word in pairs}
+    return {name: (word, "") for name, _, word in pairs}
 
 
-def as_words(stated: Stated) -> dict[str, str]:
-    """Return the statements as stored in records: ``yes`` or ``no`` by purpose."""
-    return {purpose: _SAID[allowed] for purpose, (allowed, _) in stated.items()}
-
-
-_SAID = {allowed: word for word, allowed in _WORDS.items()}
-
-
-def _of(pairs: Iterable[tuple[str, bool]], source: str) -> Stated:
-    return stricter(*({purpose: (allowed, source)} for purpose, allowed in pairs))
+def _stated(values: Iterable[str], known: Mapping[str, Uses], source: str) -> Stated:
+    """Return what the known ones of these values state."""
+    uses = [use for value in values for use in known.get(value, {}).items()]
+    return stricter(*[{use: (word, source)} for use, word in uses])
 
 
 # -- statements by path ------------------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from fnmatch import fnmatchcase
 from xml.etree import ElementTree
 
-from crawler.url.consent.statements import AI_INPUT, AI_TRAIN, SEARCH, TDM, PathStatements, reserved
+from crawler.url.consent.statements import AI_INPUT, AI_TRAIN, RESERVATION, RESERVED, SEARCH, TDM, PathStatements, Uses
 
 BYTES_MOST = 128 * 1024  # maximum bytes of a file
 RULES_MOST = 500  # maximum number of rules used from a file: each is checked for each page
@@ -29,7 +29,7 @@ _USAGES = {
 _UNPAID = {"free", "attribution"}
 _PATH = re.compile(r"https?://([^/?#]*)(.*)", re.IGNORECASE | re.DOTALL)
 
-Rules = list[tuple[str, dict[str, bool]]]
+Rules = list[tuple[str, Uses]]  # path patterns
 
 
 TDM_FILE, RSL_FILE = "tdmrep.json", "RSL license"  # the files of a host, as sources in records
@@ -49,13 +49,10 @@ def read_terms(kind: str, body: bytes, href: str) -> tuple[Rules, str | None]:
     return [(path, uses) for path, uses in rules if path is not None][:RULES_MOST], None
 
 
-def terms_statements(terms: Terms) -> PathStatements:
-    """Return the statements of the terms, by path."""
-    return PathStatements(
-        (kind, path, {purpose: (allowed, kind) for purpose, allowed in uses.items()})
-        for kind, rules in terms.items()
-        for path, uses in rules
-    )
+def terms_statements(file: str, rules: Rules) -> PathStatements:
+    """Return the statements of the rules of a file, by path."""
+    source = TDM_FILE if file == TDM_FILE else RSL_FILE
+    return PathStatements((file, path, {use: (word, source) for use, word in uses.items()}) for path, uses in rules)
 
 
 def _path(location: str, authority: str) -> str | None:
@@ -73,8 +70,7 @@ def _tdmrep(body: bytes) -> Rules:
     rules: Rules = []
     for each in found if isinstance(found, list) else [found]:
         if isinstance(each, dict) and isinstance(each.get("location"), str):
-            uses = reserved(str(each.get("tdm-reservation")), TDM_FILE)
-            rules.append((each["location"], {purpose: allowed for purpose, (allowed, _) in uses.items()}))
+            rules.append((each["location"], RESERVED.get(str(each.get(RESERVATION)).strip(), {})))
     return rules
 
 
@@ -95,8 +91,8 @@ def _license(body: bytes) -> Rules:
             kinds = {each.get("type", "usage") for each in (*said["permits"], *said["prohibits"])}
             paid = {each.get("type", "free").lower() for each in said["payment"]} - _UNPAID
             free = not paid and "server" not in content.attrib and kinds == {"usage"}
-            permitted = {purpose: True for purpose in _named(said["permits"]) if free and purpose != TDM}
-            rules.append((content.get("url", "/"), permitted | dict.fromkeys(_named(said["prohibits"]), False)))
+            permitted = {purpose: "yes" for purpose in _named(said["permits"]) if free and purpose != TDM}
+            rules.append((content.get("url", "/"), permitted | dict.fromkeys(_named(said["prohibits"]), "no")))
     return rules
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 
@@ -105,17 +106,11 @@ def _date(text: str) -> tuple[datetime | None, str]:
 
 
 def _parsed(text: str) -> datetime | None:
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError:
-        try:
-            moment = parsedate_to_datetime(text)
-        except (ValueError, OverflowError):
-            return None
-    try:
-        return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).astimezone(UTC)
-    except (ValueError, OverflowError):
-        return None  # outside the range of years of a datetime
+    for parse in (datetime.fromisoformat, parsedate_to_datetime):
+        with suppress(ValueError, OverflowError):  # also outside the range of years of a datetime
+            moment = parse(text)
+            return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).astimezone(UTC)
+    return None
 
 
 def _iso(moment: datetime) -> str:

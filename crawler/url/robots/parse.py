@@ -166,23 +166,19 @@ def target_of(href: str) -> str:
 def _own_group(text: str, token: str) -> RobotsRules:
     """Return everything that applies to ``token``. Lines end with LF."""
     # The rule lines in order, for groups that name the crawler (True) and for ``*`` (False).
-    groups: dict[bool, dict[tuple[str, str, str], None]] = {True: {}, False: {}}
+    groups: dict[bool, dict[tuple[str, str], None]] = {True: {}, False: {}}
     sitemaps: dict[str, None] = {}
     license = None
     own = in_agents = False
     named: set[bool] = set()  # groups that the agents above the line name
-    for line in _LINE.findall(text):
-        key, other, value = line
-        if other and other[0] in "sS":
+    for key, other, value in _LINE.findall(text):
+        kind = (key or other).lower()
+        if kind.startswith("site"):
             if len(sitemaps) <= SITEMAPS_MOST:
                 sitemaps[_url(value)] = None
-        elif other and other[0] in "lL":
+        elif kind == "license":
             license = license or _url(value) or None
-        elif other:
-            in_agents = False
-            for group in named:
-                groups[group][line] = None
-        elif key[0] in "uU":
+        elif kind.startswith("user"):
             if not in_agents:
                 named, in_agents = set(), True
             if value[:1] == "*" and not value[1:2].strip():
@@ -191,19 +187,14 @@ def _own_group(text: str, token: str) -> RobotsRules:
                 named.add(True)
                 own = True
         else:
-            in_agents = in_agents and key[0] in "cC"
+            in_agents = in_agents and kind.startswith("crawl")
             for group in named:
-                groups[group][line] = None
+                groups[group][kind, value] = None
     sitemaps.pop("", None)
-    rules = [
-        (key[0] in "aA", pattern)
-        for key, _, value in groups[own]
-        if key and key[0] in "aAdD" and (pattern := value.strip(_BLANK))
-    ]
-    delays = [
-        second for key, _, value in groups[own] if key[:1] in ("c", "C") for second in _seconds(value.strip(_BLANK))
-    ]
-    stated = [(other.lower(), value.strip(_BLANK)) for _, other, value in groups[own] if other]
+    lines = [(kind, value.strip(_BLANK)) for kind, value in groups[own]]
+    rules = [(kind == "allow", value) for kind, value in lines if value and kind[0] in "ad"]
+    delays = [second for kind, value in lines if kind.startswith("crawl") for second in _seconds(value)]
+    stated = [(kind, value) for kind, value in lines if kind.startswith("content")]
     patterns, statements = Patterns(rules), robots_statements(stated) if stated else None
     cut = (Cut.PATTERNS,) if patterns.cut else ()
     return RobotsRules(patterns or None, True, max(delays, default=None), tuple(sitemaps), license, statements, cut)

@@ -57,8 +57,8 @@ class Boundary:
         self._exclude = tuple(map(Pattern, settings.scope.exclude))
         self._max_depth = settings.crawl.max_depth  # in links from a seed
         self._max_length = settings.links.max_url_length  # in characters
-        self._hops = settings.crawl.hops_outside  # consecutive hops off the scope
-        self._external = settings.links.external  # True if URLs off the scope are followed as leaves
+        self._hops = settings.crawl.hops_outside  # consecutive hops outside the scope
+        self._external = settings.links.external  # True if URLs outside the scope are followed as leaves
 
     def reach(self, href: str, reach: int) -> Reach:
         """Create the ``Reach`` for the links of a page."""
@@ -109,7 +109,7 @@ class Boundary:
         self, links: Sequence[L], depth: int, outside: dict[Outside, int], reach: Reach, *, anywhere: bool
     ) -> list[L]:
         """Return the embedded resources of a page that should be fetched. Those that would not belong to the crawl as
-        links become leaves. ``anywhere``: include resources off the scope."""
+        links become leaves. ``anywhere``: include resources outside the scope."""
         if not anywhere:
             wanted = self._scope.inside(links)
             _count(outside, Outside.OFF_SCOPE, len(links) - len(wanted))
@@ -147,7 +147,7 @@ class Boundary:
             )
         elif self._hops and not self._scope.contains(href):
             far = "1 hop" if self._hops == 1 else f"{self._hops} hops"
-            said.append(f"If a page links to it, it is followed up to {far} off the scope (crawl.hops_outside).")
+            said.append(f"If a page links to it, it is followed up to {far} outside the scope (crawl.hops_outside).")
         include, exclude = self._patterns(href)
         if include is self._include and self._hops and not self._scope.contains(href):
             include = ()  # they describe the site

@@ -21,7 +21,7 @@ from typing import Protocol, TypeVar
 from crawler.base.settings.parts import SCOPES
 from crawler.url.urls.domain import registrable_domain
 from crawler.url.urls.host_key import split_origin, surt
-from crawler.url.urls.steps import tidy_percent
+from crawler.url.urls.normalising_steps import tidy_percent
 
 # Bounds the memory that a page with links to endlessly many host names can use.
 ORIGINS_REMEMBERED = 100_000

@@ -32,7 +32,7 @@ from msgspec import Struct
 
 from crawler.url.scope import globs
 from crawler.url.scope.globs import ANY, GlobError, NumberRange
-from crawler.url.urls.steps import escape_lone_percent, identity, tidy_percent
+from crawler.url.urls.normalising_steps import escape_lone_percent, identity, tidy_percent
 
 REGEX = "re:"
 _SCHEMES = ("http://", "https://")

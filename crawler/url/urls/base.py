@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from crawler.url.urls import clean
-from crawler.url.urls.steps import identity
+from crawler.url.urls.normalising_steps import identity
 from crawler.url.urls.whatwg import parse
 
 # Bounds the memory that a page with links to endlessly many host names can use.

@@ -15,8 +15,8 @@ from typing import NamedTuple, cast
 from crawler.url.urls import clean
 from crawler.url.urls.base import Base, Roots
 from crawler.url.urls.host_key import split_origin
-from crawler.url.urls.rules import chosen, settle
-from crawler.url.urls.steps import STEPS, identity
+from crawler.url.urls.normalising_steps import STEPS, identity
+from crawler.url.urls.opt_in_rules import chosen, settle
 from crawler.url.urls.whatwg import (
     NOT_HTTP,
     TRIMMED,
@@ -36,7 +36,7 @@ class Canonical(NamedTuple):
     href: str  # what is fetched: the WHATWG href without its fragment and without credentials
     key: str  # what the seen-set hashes
 
-    # Computed from the href on demand: they are never needed for links that are already known.
+    # These properties are computed from the href on demand, because links that are already known never need them.
 
     @property
     def scheme(self) -> str:

@@ -11,7 +11,7 @@ import re
 from ada_url import join_url, parse_url
 from msgspec import Struct
 
-from crawler.url.urls.steps import drop_userinfo
+from crawler.url.urls.normalising_steps import drop_userinfo
 
 
 class Rejected(Struct, frozen=True):

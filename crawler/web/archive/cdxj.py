@@ -9,9 +9,9 @@ import json
 import re
 
 from crawler.web.archive.http_block import status_of
+from crawler.web.archive.record_layout import Kind
 from crawler.web.archive.surt import surt
 from crawler.web.archive.warc_reader import FoundRecord
-from crawler.web.archive.warc_record import Kind
 
 HEAD_MOST = 2**18  # bytes of a block to read, enough for the head of its HTTP message
 

@@ -12,7 +12,7 @@ import re
 import struct
 from typing import NamedTuple
 
-from crawler.web.archive.capture_records import Earlier
+from crawler.web.archive.exchange_records import Earlier
 
 DIGEST = 20  # bytes of a digest
 SEQUENCE = 8  # bytes of the sequence number at the start of a row

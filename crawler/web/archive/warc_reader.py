@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 
 from msgspec import Struct
 
-from crawler.web.archive.warc_record import VERSION
+from crawler.web.archive.record_layout import VERSION
 
 _PIECE = 2**16  # bytes to read at a time
 _INFLATED = 2**18  # bytes to decompress at a time

@@ -35,7 +35,6 @@ taboola.com outbrain.com amazon-adsystem.com adnxs.com rubiconproject.com pubmat
 plausible.io cloudflareinsights.com snap.licdn.com analytics.tiktok.com ads-twitter.com
 """
 TRACKERS = frozenset(_TRACKERS.split())
-_NO_TEXT = frozenset((Kind.IMAGE, Kind.FONT, Kind.MEDIA, Kind.OTHER))
 _OF_OTHER_SITES = {"none": (), "scripts": (Kind.SCRIPT, Kind.STYLESHEET), "any": tuple(Kind)}
 _OF_BROWSER = """
 accept-encoding accept-language cache-control connection content-length cookie device-memory dnt downlink dpr ect host
@@ -52,7 +51,7 @@ def refusal_of(request: SubRequest, page: str, in_scope: bool, third_parties: st
     kind, method = request.kind, request.method
     if kind is Kind.PREFLIGHT:
         kind, method = Kind.DATA, headers.get("access-control-request-method", "GET")
-    if kind in _NO_TEXT or _prefetched(headers) or headers.get("accept") == "text/event-stream":
+    if kind is Kind.OTHER or _prefetched(headers) or headers.get("accept") == "text/event-stream":
         return Refusal.TYPE
     host = split_origin(request.url)[1]
     same_site = registrable_domain(host) == registrable_domain(split_origin(page)[1])

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from crawler.base.settings.load import SettingsError
 from crawler.base.settings.parts import BrowserSettings
 
 # The commands of each engine, in order of preference. Debian's commands are shell scripts that start a program. The
@@ -27,33 +28,29 @@ LIGHTPANDA = "lightpanda"  # also the name of its package; never chosen automati
 NO_NETWORK = """
 import ctypes, os, sys
 if ctypes.CDLL(None).unshare(0x50000000):  # a user namespace, which needs no privileges, and a network namespace
-    sys.exit("no namespace")
+    sys.exit("it needs user and network namespaces, which this machine does not allow")
 """
-_EXEC = "os.execv(sys.argv[1], sys.argv[1:])"
 BEHIND = ("/usr/lib/chromium", "/usr/lib/chromium-browser", "/opt/google/chrome")
 VERSION_WAIT = 60.0  # seconds; the first start of a large program reads it from disk
 
 
 class Engine(Struct, frozen=True):
+    """A browser. ``label`` is its name and version."""
+
     name: str
     path: str
-    version: str
-
-    @property
-    def label(self) -> str:
-        return f"{self.name} {self.version}"
-
-
-class EngineFault(Exception):
-    """No engine can be used. The message is one line with the reason and the remedy."""
+    label: str
 
 
 def find_engine(settings: BrowserSettings) -> Engine:
-    """Return the engine chosen by the settings. Raises EngineFault if it is missing or not allowed to run."""
+    """Return the engine chosen by the settings. Raises SettingsError if it is missing or not allowed to run."""
     if sys.platform != "linux":
-        raise EngineFault("pages are rendered only on Linux, where the browser can be confined: omit --browser")
+        raise SettingsError("pages are rendered only on Linux, where the browser can be confined: omit --browser")
     if os.geteuid() == 0 and not settings.no_sandbox:
-        raise EngineFault("browsers have no sandbox as root: use another user, or browser.no_sandbox = true")
+        raise SettingsError(
+            "browsers have no sandbox as root: use another user, or browser.no_sandbox = true ([browser] in --config "
+            "FILE), only in a container that protects the machine"
+        )
     if settings.engine == LIGHTPANDA:
         return _lightpanda()
     wanted = COMMANDS if settings.engine == "auto" else {settings.engine: COMMANDS[settings.engine]}
@@ -62,8 +59,8 @@ def find_engine(settings: BrowserSettings) -> Engine:
             path = shutil.which(command)
             if path is not None:
                 path = _program(path)
-                return Engine(name, path, _version(path, "--version"))
-    raise EngineFault(
+                return Engine(name, path, _label(name, path, "--version"))
+    raise SettingsError(
         f"no browser ({', '.join(wanted)}) is on PATH: install one, for example with "
         f"`apt install {'chromium' if settings.engine == 'chromium' else 'chromium-headless-shell'}`"
     )
@@ -72,7 +69,7 @@ def find_engine(settings: BrowserSettings) -> Engine:
 def installed() -> Iterator[Engine]:
     """Yield the engines installed on this machine."""
     for name in (*COMMANDS, LIGHTPANDA):
-        with contextlib.suppress(EngineFault):
+        with contextlib.suppress(SettingsError):
             yield find_engine(BrowserSettings(engine=name, no_sandbox=True))
 
 
@@ -81,12 +78,9 @@ def _lightpanda() -> Engine:
     inside = (Path(folder, LIGHTPANDA) for folder in (package and package.submodule_search_locations) or ())
     path = next((str(each) for each in inside if os.access(each, os.X_OK)), None) or shutil.which(LIGHTPANDA)
     if path is None:
-        raise EngineFault("no browser (lightpanda) is installed: `pip install lightpanda`")
-    try:
-        return Engine(LIGHTPANDA, path, _version(sys.executable, "-ISc", f"{NO_NETWORK}{_EXEC}", path, "version"))
-    except EngineFault as fault:
-        why = "it needs user and network namespaces, which this machine does not allow"
-        raise EngineFault(f"{path} does not start: {why}") from fault
+        raise SettingsError("no browser (lightpanda) is installed: `pip install lightpanda`")
+    launch = f"{NO_NETWORK}os.execv(sys.argv[1], sys.argv[1:])"
+    return Engine(LIGHTPANDA, path, _label(LIGHTPANDA, sys.executable, "-ISc", launch, path, "version"))
 
 
 def _program(path: str) -> str:
@@ -100,9 +94,10 @@ def _program(path: str) -> str:
     return next((str(each) for each in inside if os.access(each, os.X_OK)), path)
 
 
-def _version(*words: str) -> str:
+def _label(name: str, *words: str) -> str:
     try:
         done = subprocess.run(words, capture_output=True, text=True, timeout=VERSION_WAIT, check=True, env={"PATH": ""})
     except (OSError, subprocess.SubprocessError) as error:
-        raise EngineFault(f"{words[0]} does not start: {error}") from error
-    return next((word for word in done.stdout.split() if word[:1].isdigit()), "unknown")
+        why = getattr(error, "stderr", None) or error
+        raise SettingsError(f"{words[-2]} does not start: {str(why).strip()}") from error
+    return f"{name} {next((word for word in done.stdout.split() if word[:1].isdigit()), 'unknown')}"

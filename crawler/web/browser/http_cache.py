@@ -13,24 +13,14 @@ caching headers are ignored: its cache is disabled, so it sends them with each r
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Mapping
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from crawler.web.browser.rendered import Answer, Kind
+from crawler.web.browser.rendered import Answer, Kind, SubRequest
 
 UNSTATED = 300.0  # seconds
 _ENTRY = 1_024  # approximate bytes of a response besides headers and body
-
-
-class Get(Struct, frozen=True):
-    """A request as sent, and its time. Header names are in lower case."""
-
-    url: str
-    kind: Kind
-    headers: Mapping[str, str]
-    at: float
 
 
 class Kept(Struct, frozen=True):
@@ -52,9 +42,6 @@ class Kept(Struct, frozen=True):
         pairs = (("if-none-match", "etag"), ("if-modified-since", "last-modified"))
         return {name: said[stated] for name, stated in pairs if stated in said}
 
-    def fits(self, sent: Mapping[str, str]) -> bool:
-        return all(sent.get(name, "") == value for name, value in self.vary)
-
 
 class HttpCache:
     """The last response of each URL. The least recently used are evicted first."""
@@ -65,39 +52,40 @@ class HttpCache:
         self._kept: OrderedDict[str, Kept] = OrderedDict()
         self.bytes = 0
 
-    def find(self, get: Get) -> Kept | None:
-        """Return the cached response to the request, fresh or stale, or None."""
-        kept = self._kept.get(get.url)
-        if kept is None or not kept.fits(get.headers):
+    def find(self, sent: SubRequest) -> Kept | None:
+        """Return the cached response to the request, fresh or stale, or None. Its headers are in lower case."""
+        kept = self._kept.get(sent.url)
+        if kept is None or any(sent.headers.get(name, "") != value for name, value in kept.vary):
             return None
-        self._kept.move_to_end(get.url)
+        self._kept.move_to_end(sent.url)
         return kept
 
-    def keep(self, get: Get, answer: Answer) -> None:
-        """Cache the response to a request if that is allowed. An earlier response of the URL is dropped in any case."""
-        self.drop(get.url)
+    def keep(self, sent: SubRequest, at: float, answer: Answer) -> None:
+        """Cache the response to a request that was sent at ``at``, if that is allowed. An earlier response of the URL
+        is dropped in any case."""
+        self.drop(sent.url)
         said, control, names = _first(answer), _directives(answer, "cache-control"), set(_directives(answer, "vary"))
         if "no-store" in control or "*" in names or answer.status in (206, 304) or answer.status >= 500:
             return
         origin = () if said.get("access-control-allow-origin") == "*" else ("origin",)  # servers often omit it in Vary
         own = ("cookie",) if "private" in control else ()
         names.update(("authorization", *origin, *own))
-        fresh = _lifetime(get, answer)
-        kept = Kept(answer, get.at + fresh, tuple((name, get.headers.get(name, "")) for name in names))
+        fresh = _lifetime(sent.kind, answer)
+        kept = Kept(answer, at + fresh, tuple((name, sent.headers.get(name, "")) for name in names))
         if kept.size > self._most // 2 or (fresh <= 0 and not kept.conditions):
             return
-        self._kept[get.url] = kept
+        self._kept[sent.url] = kept
         self.bytes += kept.size
         while self.bytes > self._most:
             self.drop(next(iter(self._kept)))
 
-    def revalidate(self, get: Get, kept: Kept, said: Answer) -> Answer:
+    def revalidate(self, sent: SubRequest, at: float, kept: Kept, said: Answer) -> Answer:
         """Cache a response again after the server's 304 response ``said``. Returns the complete response."""
         new = [pair for pair in said.headers if not pair[0].lower().startswith("content-")]
         renewed = {name.lower() for name, _ in new}
         old = [pair for pair in kept.answer.headers if pair[0].lower() not in renewed]
         answer = replace(kept.answer, headers=(*old, *new))
-        self.keep(get, answer)
+        self.keep(sent, at, answer)
         return answer
 
     def drop(self, url: str) -> None:
@@ -106,14 +94,14 @@ class HttpCache:
         self.bytes -= 0 if dropped is None else dropped.size
 
 
-def _lifetime(get: Get, answer: Answer) -> float:
+def _lifetime(kind: Kind, answer: Answer) -> float:
     """Return for how many seconds after its request a response is fresh."""
     said, control = _first(answer), _directives(answer, "cache-control")
     if "no-cache" in control:
         return 0.0
     if "max-age" in control:
         return _seconds(control["max-age"]) - _seconds(said.get("age", ""))
-    is_shared = get.kind in (Kind.SCRIPT, Kind.STYLESHEET) and answer.status == 200
+    is_shared = kind in (Kind.SCRIPT, Kind.STYLESHEET) and answer.status == 200
     return UNSTATED if is_shared and said.keys().isdisjoint(("expires", "pragma")) else 0.0
 
 

@@ -11,10 +11,9 @@ import asyncio
 import contextlib
 import json
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from http.cookies import SimpleCookie
 from pathlib import Path
-from typing import Any, Self
 from urllib.parse import urljoin
 
 from aiohttp import ClientConnectorError, ClientError, ClientSession, ClientWSTimeout, UnixConnector
@@ -22,20 +21,9 @@ from msgspec.structs import replace
 
 from crawler.base.settings.parts import BrowserSettings
 from crawler.web.browser.engines import NO_NETWORK
-from crawler.web.browser.pipe import BrowserGone, Params, Pipe
-from crawler.web.browser.process import LAUNCH, BrowserProcess
-from crawler.web.browser.rendered import (
-    Answer,
-    Ask,
-    Budget,
-    Failed,
-    Kind,
-    NotRendered,
-    Refusal,
-    Refused,
-    Rendered,
-    SubRequest,
-)
+from crawler.web.browser.pipe import Params, Pipe
+from crawler.web.browser.process import ATTACH, LAUNCH, BrowserProcess
+from crawler.web.browser.rendered import Answer, Ask, Asked, Kind, Refusal, SubRequest
 from crawler.web.browser.tab import FRAME, GUARD, SCROLL, Tab, origin_of, script
 
 _SOCKET = "devtools"
@@ -58,30 +46,25 @@ _AHEAD = 100  # milliseconds of the page's clock between checks for new requests
 
 
 class Connection(Pipe):
-    """A WebSocket connection that controls one page."""
+    """A WebSocket connection that controls one page. It is ``ready`` as soon as the process listens, or has ended."""
 
-    _carrying: asyncio.Task[None]
+    def __init__(self, process: BrowserProcess) -> None:
+        super().__init__()
+        self.ready = asyncio.Event()
+        self._carrying = asyncio.create_task(self._carry(process))
 
-    @classmethod
-    async def open(cls, path: str, is_over: Callable[[], bool]) -> Self:
-        """Connect as soon as the process listens."""
-        self, ready = cls(), asyncio.Event()
-        self._carrying = asyncio.create_task(self._carry(path, is_over, ready))
-        await ready.wait()
-        if self.gone.done():
-            raise BrowserGone
-        return self
-
-    async def _carry(self, path: str, is_over: Callable[[], bool], ready: asyncio.Event) -> None:
+    async def _carry(self, process: BrowserProcess) -> None:
+        # The path of a Unix socket has a limited length, so use a short one through the process's directory.
+        connector = UnixConnector(f"/proc/{process.pid}/cwd/{_SOCKET}")
         try:
-            async with ClientSession(connector=UnixConnector(path)) as session:
-                while not (ready.is_set() or is_over()):
+            async with ClientSession(connector=connector) as session:
+                while not (self.ready.is_set() or process.worn):
                     with contextlib.suppress(ClientConnectorError):
                         async with (
                             session.ws_connect("http://localhost/", max_msg_size=0, timeout=_AT_ONCE) as self._socket,
                             asyncio.TaskGroup() as self._writing,
                         ):
-                            ready.set()
+                            self.ready.set()
                             async for message in self._socket:
                                 self._receive(message.data)
                     await asyncio.sleep(_LOOK)
@@ -89,7 +72,7 @@ class Connection(Pipe):
             pass  # the browser has ended
         finally:
             self.connection_lost(None)
-            ready.set()
+            self.ready.set()
 
     def close(self) -> None:
         self._carrying.cancel()
@@ -110,45 +93,36 @@ class LightpandaProcess(BrowserProcess):
         return [*_SWITCHES.split(), "--user-agent", user_agent]
 
     async def connected(self) -> Pipe:
-        # The path of a Unix socket has a limited length, so use a short one through the process's directory.
-        return await Connection.open(f"/proc/{self.pid}/cwd/{_SOCKET}", lambda: self.worn)
-
-    def tab(self, pipe: Pipe, context: str, href: str, answer: Answer, ask: Ask, budget: Budget) -> Tab:
-        tab = LightpandaTab(pipe, context, href, answer, ask, budget)
-        tab.process, tab.cpu_before = self, self.cpu()
-        return tab
+        pipe = Connection(self)
+        await pipe.ready.wait()
+        pipe.send("Target.setAutoAttach", ATTACH)
+        return pipe
 
     async def _ids(self) -> set[int]:
         return {self.pid}
-
-    def cpu(self) -> float:
-        """Return the CPU seconds of the process."""
-        return time.clock_gettime(~self.pid << 3 | 2)
 
 
 class LightpandaTab(Tab):
     first_script = GUARD + script("clock.js")
 
-    process: LightpandaProcess
-    cpu_before: float  # CPU seconds of the process at the start of the page
-
-    def __init__(self, pipe: Pipe, context: str, href: str, answer: Answer, ask: Ask, budget: Budget) -> None:
-        super().__init__(pipe, context, href, answer, self._followed, budget)
+    def __init__(self, process: BrowserProcess, pipe: Pipe, context: str, href: str, answer: Answer, ask: Ask) -> None:
+        super().__init__(process, pipe, context, href, answer, self._followed)
         self._first_ask = ask
+        self._process, self._cpu_before = process, self._cpu_of(process)
         self._frames: set[str] = set()
         self._clock = 0.0
 
     def _event(self, session: str, method: str, params: Params) -> None:
-        if method == "Fetch.requestPaused" and self._page is not None:
-            self._keep_cookies(self._place.href, self._page)
+        if method == "Fetch.requestPaused" and self._page.raw is not None:
+            self._keep_cookies(self._page.href, self._page.raw)
         elif method == "Fetch.requestPaused" and params["resourceType"] == "Document":
-            if params["frameId"] not in {*self._frames, self._place.target}:  # a pop-up; ignore it
+            if params["frameId"] not in {*self._frames, self._page.target}:  # a pop-up; ignore it
                 return
         elif method == "Page.frameAttached":
             self._frames.add(params["frameId"])
         super()._event(session, method, params)
 
-    async def _followed(self, request: SubRequest) -> Answer | Refused | Failed:
+    async def _followed(self, request: SubRequest) -> Asked:
         """Follow the redirects of a request, which the engine would follow without pausing, and fail. Returns the last
         answer. Cookies are stored here, because the engine ignores those in our answers."""
         while True:
@@ -163,9 +137,9 @@ class LightpandaTab(Tab):
             if request.kind is Kind.DOCUMENT:  # relative links are resolved with the final URL
                 script = "<script>location.replace({})</script>".format(json.dumps(url).replace("<", "\\u003c"))
                 return Answer(200, (("Content-Type", "text/html"),), script.encode())
-            if self._took.requests >= self._budget.requests:
-                return Refused(Refusal.BUDGET, url)
-            self._took.requests += 1
+            if self.result.requests >= self._budget.requests:
+                return Refusal.BUDGET
+            self.result.requests += 1
             cookies = request.cookies if origin_of(url) == origin_of(request.url) else ""
             request = replace(request, url=url, cookies=cookies)
             if answer.status not in (307, 308):
@@ -189,31 +163,20 @@ class LightpandaTab(Tab):
                     only = {"httpOnly": bool(cookie["httponly"])}
                     self._send("Network.setCookie", {"url": url, "name": key, "value": cookie.value} | only | path)
 
-    async def render(self, engine: str) -> Rendered | NotRendered:
-        result = await super().render(engine)
-        if isinstance(result, NotRendered) or result.cut is not None:
-            self.process.worn = True  # the page's scripts may run until the process ends
-        return result
-
     async def _run_timers(self, milliseconds: float) -> None:
         self._clock += milliseconds
         more = True
         while more or self._asks:
             while self._asks:
                 await self._woken()
-            asked = self._took.requests
-            ran = asyncio.ensure_future(self._evaluated(f"runTimers({self._clock}, {_AHEAD})"))
-            ran.add_done_callback(self._timers_ran)
+            asked = self.result.requests
+            ran = self._begun(f"runTimers({self._clock}, {_AHEAD})")
             try:
                 while not ran.done():
                     await self._woken()
             finally:
                 ran.cancel()
-            more = ran.result() is True or self._took.requests > asked
-
-    def _timers_ran(self, done: asyncio.Future[Any]) -> None:
-        self._wake.set()
-        done.cancelled() or done.exception()  # ignore the error: the page may be gone
+            more = ran.result()["result"].get("value") is True or self.result.requests > asked
 
     async def _draw(self) -> None:
         self._send("Runtime.evaluate", {"expression": f"{SCROLL};{_SCROLLED}"})  # without layout there is no scrolling
@@ -221,11 +184,10 @@ class LightpandaTab(Tab):
 
     async def _cpu(self) -> float:
         """Return the page's share of the process's CPU seconds, assuming equal shares for all its pages."""
-        return (self.process.cpu() - self.cpu_before) / max(self.process.active, 1)
+        return (self._cpu_of(self._process) - self._cpu_before) / max(self._process.active, 1)
 
-    async def _evaluated(self, script: str) -> Any:
-        done = await self._call("Runtime.evaluate", {"expression": script, "awaitPromise": True, "returnByValue": True})
-        return done["result"].get("value")
+    def _cpu_of(self, process: BrowserProcess) -> float:
+        return time.clock_gettime(~process.pid << 3 | 2)
 
     def _navigates(self, headers: Mapping[str, str]) -> bool:
         return True

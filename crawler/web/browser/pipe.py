@@ -16,19 +16,22 @@ Params = dict[str, Any]
 Listener = Callable[[str, Params], None]  # called with the method and the parameters of an event
 
 
-class BrowserGone(Exception):
-    """The browser or its connection has ended."""
+ENDED = "the browser has ended"
+
+
+class Lost(Exception):
+    """The page is gone, perhaps with the whole browser. The message says why."""
 
 
 class CallFailed(Exception):
-    """The browser returned an error for a command."""
+    """The browser did not do what a command asked. The message says why."""
 
 
 class Pipe(asyncio.Protocol):
     """The connection of one browser. ``gone`` is done when the connection has ended."""
 
     def __init__(self) -> None:
-        self.listeners: dict[str, Listener] = {}  # by session; "" is the browser itself
+        self.listeners: dict[str, Listener] = {}  # by session, or by the browser context of a new target
         self.gone: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._calls: dict[int, asyncio.Future[Params]] = {}
         self._number = 0
@@ -54,7 +57,7 @@ class Pipe(asyncio.Protocol):
         reply: asyncio.Future[Params] = asyncio.get_running_loop().create_future()
         number = self.send(method, params, session)
         if self.gone.done():
-            raise BrowserGone
+            raise Lost(ENDED)
         self._calls[number] = reply
         try:
             return await reply
@@ -84,9 +87,11 @@ class Pipe(asyncio.Protocol):
     def _receive(self, text: str) -> None:
         message = json.loads(text)
         if "id" not in message:
-            listener = self.listeners.get(message.get("sessionId", ""))
+            params = message.get("params", {})
+            context = params.get("targetInfo", {}).get("browserContextId")
+            listener = self.listeners.get(message.get("sessionId", context))
             if listener is not None:
-                listener(message["method"], message.get("params", {}))
+                listener(message["method"], params)
             return
         reply = self._calls.get(message["id"])
         if reply is None or reply.done():
@@ -101,4 +106,4 @@ class Pipe(asyncio.Protocol):
             self.gone.set_result(None)
         for reply in self._calls.values():
             if not reply.done():
-                reply.set_exception(BrowserGone())
+                reply.set_exception(Lost(ENDED))

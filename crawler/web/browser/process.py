@@ -21,13 +21,12 @@ from typing import Self
 
 from crawler.base.settings.parts import BrowserSettings
 from crawler.web.browser.engines import Engine
-from crawler.web.browser.pipe import BrowserGone, Pipe
-from crawler.web.browser.rendered import Answer, Ask, Budget
-from crawler.web.browser.tab import Tab
+from crawler.web.browser.pipe import Lost, Pipe
 
 PREFIX = "browser-"
 MEMORY_MOST = 2 * 2**30  # bytes of memory of all the browser's processes; beyond this the browser is restarted
 WATCH = 0.2  # seconds between checks of the memory
+ATTACH = {"autoAttach": True, "waitForDebuggerOnStart": True, "flatten": True}  # new targets wait until they are set up
 LAUNCH = """
 import ctypes, os, resource, signal, sys
 parent, reads, writes, memory = (int(each) for each in sys.argv[1:5])
@@ -75,7 +74,10 @@ class BrowserProcess:
 
     launch = LAUNCH  # the program that launches it
 
-    def __init__(self, process: asyncio.subprocess.Process, pipe: Pipe, files: contextlib.ExitStack) -> None:
+    def __init__(
+        self, engine: Engine, process: asyncio.subprocess.Process, pipe: Pipe, files: contextlib.ExitStack
+    ) -> None:
+        self.engine = engine
         self.pages = 0
         self.active = 0
         self.worn = False
@@ -107,7 +109,8 @@ class BrowserProcess:
             finally:
                 os.close(its_reads)
                 os.close(its_writes)
-            return cls(process, pipe, files.pop_all())
+            pipe.send("Target.setAutoAttach", ATTACH)
+            return cls(engine, process, pipe, files.pop_all())
 
     @classmethod
     def switches(cls, user_agent: str, profile: Path, settings: BrowserSettings) -> list[str]:
@@ -128,21 +131,13 @@ class BrowserProcess:
         """Return the connection that controls a page."""
         return self.pipe
 
-    def release(self, pipe: Pipe) -> None:
-        """Release the connection of a page."""
-        if pipe is not self.pipe:
-            pipe.close()
-
-    def tab(self, pipe: Pipe, context: str, href: str, answer: Answer, ask: Ask, budget: Budget) -> Tab:
-        return Tab(pipe, context, href, answer, ask, budget)
-
     async def _ids(self) -> set[int]:
         return {each["id"] for each in (await self.pipe.call("SystemInfo.getProcessInfo"))["processInfo"]}
 
     async def _watch_memory(self) -> None:
         """Kill the browser's largest process if all its processes together use too much memory. The page in that
         process is lost, and no more pages are started."""
-        with contextlib.suppress(BrowserGone):
+        with contextlib.suppress(Lost):
             while True:
                 await asyncio.sleep(WATCH)
                 if not self.active:
@@ -188,10 +183,12 @@ def _new_profile(directory: Path, files: contextlib.ExitStack) -> Path:
 
 
 def remove_leftovers(directory: Path) -> None:
-    """Remove the profiles that killed crawlers left behind."""
+    """Remove the profiles that killed crawlers left behind, and the directory if it is empty."""
     for profile in directory.glob(f"{PREFIX}*"):
         with contextlib.suppress(OSError), contextlib.ExitStack() as files:  # a running crawler holds its lock
             lock = os.open(profile, os.O_RDONLY)
             files.callback(os.close, lock)
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             shutil.rmtree(profile, ignore_errors=True)
+    with contextlib.suppress(OSError):  # another worker has files there
+        directory.rmdir()

@@ -15,15 +15,12 @@ class Kind(StrEnum):
     SCRIPT = "script"
     STYLESHEET = "stylesheet"
     DATA = "data"  # XHR and fetch
-    IMAGE = "image"
-    FONT = "font"
-    MEDIA = "media"
     PREFLIGHT = "preflight"  # asks the server whether another request may be made (CORS)
-    OTHER = "other"  # beacons, prefetches, manifests, reports, event streams
+    OTHER = "other"  # images, fonts, media, beacons, prefetches, manifests, reports, event streams
 
 
 class Refusal(StrEnum):
-    """The reason why a request of a page was not made."""
+    """The reason why a request of a page was not made. The browser gets a network error."""
 
     TYPE = "type"  # images, fonts, media, beacons: they yield neither links nor text
     TRACKER = "tracker"
@@ -62,20 +59,6 @@ class Answer(Struct, frozen=True):
     body: bytes
 
 
-class Refused(Struct, frozen=True):
-    """The request is not made; the browser gets a network error."""
-
-    why: Refusal
-    url: str
-    kind: Kind = Kind.DATA
-
-
-class Failed(Struct, frozen=True):
-    """The request was made but got no answer."""
-
-    error: str
-
-
 class Budget(Struct, frozen=True):
     """The limits of one page. When a limit is reached, further requests of the page are refused, and its document is
     used as it is.
@@ -87,38 +70,39 @@ class Budget(Struct, frozen=True):
     seconds: float = 20.0
 
 
-Ask = Callable[[SubRequest], Awaitable[Answer | Refused | Failed]]
+Asked = Answer | Refusal | None  # None: the request was made but got no answer
+Ask = Callable[[SubRequest], Awaitable[Asked]]
 
 
-class Rendered(Struct, frozen=True):
-    """A rendered page. ``html`` is its document in UTF-8, with the content of shadow roots and frames in place, and
-    with absolute URLs in links; ``url`` is the final URL of the document, after ``pushState``. ``moved`` is the URL
-    that scripts tried to navigate to; ``routes`` the URLs that they set meanwhile (``pushState``). ``refused`` and
-    ``requests`` describe its requests. ``engine`` is the name and version of the engine; ``cpu_seconds`` the CPU time
-    of its process for the page. ``cut`` is the reason if rendering was stopped early. ``failed`` is True if a request
-    for a script, data or a frame got no answer, or a temporary error."""
+class Rendered(Struct):
+    """A rendered page; its tab fills it in. ``html`` is its document in UTF-8, with the content of shadow roots and
+    frames in place, and with absolute URLs in links; ``url`` is the final URL of the document, after ``pushState``.
+    ``moved`` is the URL that scripts tried to navigate to; ``routes`` the URLs that they set meanwhile (``pushState``).
+    ``refused`` and ``requests`` describe its requests. ``engine`` is the name and version of the engine;
+    ``cpu_seconds`` the CPU time of its process for the page. ``cut`` is the reason if rendering was stopped early.
+    ``failed`` is True if a request for a script, data or a frame got no answer, or a temporary error."""
 
     html: bytes
     url: str
     engine: str
     cpu_seconds: float
     requests: int = 0
-    refused: tuple[Refused, ...] = ()
+    refused: list[tuple[Refusal, Kind]] = []
     moved: str | None = None
-    routes: tuple[str, ...] = ()
+    routes: list[str] = []
     cut: str | None = None
     failed: bool = False
 
     @property
     def waits(self) -> bool:
         """True if a script, a frame or data that may be available later is missing."""
-        return self.failed or any(each.why is Refusal.HELD and each.kind in NEEDED for each in self.refused)
+        return self.failed or any(why is Refusal.HELD and kind in NEEDED for why, kind in self.refused)
 
     @property
     def partly(self) -> bool:
         """True if the page was cut, or if a script, a frame or data is missing but may be available at another time, or
         to another crawler."""
-        missed = any(each.why in _MISSED and each.kind in NEEDED for each in self.refused)
+        missed = any(why in _MISSED and kind in NEEDED for why, kind in self.refused)
         return missed or self.waits or self.cut is not None
 
 

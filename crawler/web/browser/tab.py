@@ -10,6 +10,7 @@ import re
 import string
 import time
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from urllib.parse import quote, urldefrag
 
@@ -17,29 +18,14 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from crawler.web.browser.asked import of_script
-from crawler.web.browser.pipe import BrowserGone, CallFailed, Params, Pipe
-from crawler.web.browser.rendered import (
-    NEEDED,
-    Answer,
-    Ask,
-    Budget,
-    Kind,
-    NotRendered,
-    Refusal,
-    Refused,
-    Rendered,
-    SubRequest,
-)
+from crawler.web.browser.pipe import ENDED, CallFailed, Lost, Params, Pipe
+from crawler.web.browser.process import BrowserProcess
+from crawler.web.browser.rendered import NEEDED, Answer, Ask, Budget, Kind, Refusal, Rendered, SubRequest
 
-KINDS = {kind.title(): kind for kind in Kind} | {"XHR": Kind.DATA, "Fetch": Kind.DATA, "TextTrack": Kind.MEDIA}
+KINDS = {kind.title(): kind for kind in Kind} | {"XHR": Kind.DATA, "Fetch": Kind.DATA}
 VIEWPORT = {"width": 1280, "height": 4000, "deviceScaleFactor": 1, "mobile": False}
 BEFORE_SCROLL = 3_000  # milliseconds that the page's own clock runs for its timers before scrolling ...
-ROUNDS = (
-    2_000,
-    500,
-    500,
-    500,
-)  # ... and afterwards; the last ones are for pages that load more when scrolled to the end
+ROUNDS = (2_000, 500, 500, 500)  # ... and after each scroll; the last ones are for pages that load more at their end
 FRAME = 16  # milliseconds of one frame
 ANIMATED = 100  # playback rate of animations, because frames are drawn in real time
 FRAMES_MOST = 40  # maximum number of frames to wait for
@@ -70,115 +56,95 @@ class _Cut(Exception):
     """Rendering is stopped early. The message is the reason."""
 
 
-class Lost(Exception):
-    """The page is gone. The message is the reason."""
-
-
-class _Took(Struct):
-    """The part of a page's budget that has been used, and the page's refused requests."""
-
-    left: float  # seconds left at ``since``; ``since`` is None while the page opens or waits
-    since: float | None = None
-    requests: int = 0
-    bytes: int = 0
-    refused: list[Refused] = []
-    failed: bool = False  # True if a request for a script, data or a frame failed
-    short: bool = False  # True if the HTML was cut
-
-
-class _Place(Struct):
-    """The URLs of a page. ``target`` is its own frame; ``routes`` has the URLs set by scripts. Links of documents in
-    ``unfollowed`` must not be followed."""
+class _Page(Struct):
+    """The state of a page. ``raw`` is its response, until the browser has requested it. ``target`` is its own frame.
+    Links of documents in ``unfollowed`` must not be followed. ``seconds`` are left of its budget at ``since``, which is
+    None while the page opens or waits; ``bytes`` are used."""
 
     href: str
-    url: str
+    raw: Answer | None
     target: str = ""
-    moved: str | None = None
-    routes: dict[str, None] = {}
     unfollowed: set[str] = set()
+    seconds: float = 0.0
+    since: float | None = None
+    bytes: int = 0
 
 
 class Tab:
     first_script = GUARD
+    _budget: Budget
 
-    def __init__(self, pipe: Pipe, context: str, href: str, answer: Answer, ask: Ask, budget: Budget) -> None:
-        self._pipe, self._context, self._ask, self._budget = pipe, context, ask, budget
-        self._page: Answer | None = answer  # the page's response, until the browser has requested it
+    def __init__(self, process: BrowserProcess, pipe: Pipe, context: str, href: str, answer: Answer, ask: Ask) -> None:
+        self.result = Rendered(b"", href, process.engine.label, 0.0)
+        self._pipe, self._context, self._ask = pipe, context, ask
+        self._page = _Page(href, answer)
         self._session = ""
         self._sessions: dict[str, str] = {}  # the type of each session's target
         self._wake = asyncio.Event()  # set at events that may let the page continue
         self._expired = False
         self._fault: BaseException | None = None
         self._asks: set[asyncio.Task[None]] = set()
-        self._took = _Took(budget.seconds)
-        self._place = _Place(href, href)
+        pipe.listeners[context] = partial(self._event, "")
 
     # -- the page
 
-    async def render(self, engine: str) -> Rendered | NotRendered:
-        """Render the page. Raises ``BrowserGone`` and the errors of ``ask``. A renderer that hangs ends with its
-        browser context."""
-        cut = None
+    async def render(self, budget: Budget) -> Rendered:
+        """Render the page. Raises ``Lost``, ``CallFailed`` and the errors of ``ask``. A renderer that hangs ends with
+        its browser context."""
+        result, self._budget, self._page.seconds = self.result, budget, budget.seconds
         self._pipe.gone.add_done_callback(self._gone)
         try:
             try:
-                async with asyncio.timeout(max(self._budget.seconds, OPEN_WAIT)):
+                async with asyncio.timeout(max(budget.seconds, OPEN_WAIT)):
                     await self._open()
                 if not self._asks:
-                    self._took.since = time.monotonic()
+                    self._page.since = time.monotonic()
                 await self._run()
             except _Cut as why:
-                cut = str(why)
+                result.cut = str(why)
                 self._send("Emulation.setVirtualTimePolicy", {"policy": "pause"})
                 self._send("Emulation.setScriptExecutionDisabled", {"value": True})  # our scripts still run
                 self._send("Runtime.terminateExecution")
                 self._send("Runtime.evaluate", {"expression": "0"})  # terminated instead, if no script is running
-            async with asyncio.timeout(CUT_WAIT if cut else LAST_WAIT):
+            async with asyncio.timeout(CUT_WAIT if result.cut else LAST_WAIT):
                 try:
-                    html = await self._html(self._place.target, FRAMES_DEEP)
+                    html = await self._html(self._page.target, FRAMES_DEEP)
                 except CallFailed:
-                    if not cut:
+                    if not result.cut:
                         raise
-                    html = await self._html(self._place.target, FRAMES_DEEP)  # the first attempt was terminated
-                cpu = await self._cpu()
+                    html = await self._html(self._page.target, FRAMES_DEEP)  # the first attempt was terminated
+                result.cpu_seconds = await self._cpu()
         except TimeoutError:
-            crashed = isinstance(self._fault, Lost)  # the page crashed while its document was read
-            return NotRendered("the page crashed" if crashed else f"the page hangs ({cut or 'time'})", engine, crashed)
-        except (CallFailed, Lost) as error:
-            return NotRendered(str(error), engine, died=isinstance(error, Lost))
+            result.cut = result.cut or "time"
+            if isinstance(self._fault, Lost):  # the page crashed while its document was read
+                raise self._fault from None
+            raise CallFailed(f"the page hangs ({result.cut})") from None
         finally:
             for task in self._asks:
                 task.cancel()
             await asyncio.gather(*self._asks, return_exceptions=True)
             self._pipe.gone.remove_done_callback(self._gone)
-            for session in self._sessions:
-                self._pipe.listeners.pop(session, None)
-        if not self._place.url.startswith(("http:", "https:")):
-            return NotRendered(f"the page navigated to {self._place.url[:100]}", engine)
-        return Rendered(
-            html.encode(errors="replace"),
-            urldefrag(self._place.url).url,
-            engine,
-            cpu,
-            self._took.requests,
-            tuple(self._took.refused),
-            self._place.moved if self._place.moved != self._place.url else None,
-            tuple(self._place.routes),
-            cut or ("size" if self._took.short else None),
-            self._took.failed,
-        )
+            self._pipe.send("Target.disposeBrowserContext", {"browserContextId": self._context})
+            for listener in (self._context, *self._sessions):
+                self._pipe.listeners.pop(listener, None)
+        if not result.url.startswith(("http:", "https:")):
+            raise CallFailed(f"the page navigated to {result.url[:100]}")
+        result.html, result.url = html.encode(errors="replace"), urldefrag(result.url).url
+        result.moved = result.moved if result.moved != result.url else None
+        return result
 
     async def _open(self) -> None:
         """Open the page; its scripts run from then on."""
+        self._pipe.send("Browser.setDownloadBehavior", {"behavior": "deny", "browserContextId": self._context})
         target = await self._pipe.call("Target.createTarget", {"url": "about:blank", "browserContextId": self._context})
-        self._place.target = target["targetId"]
+        self._page.target = target["targetId"]
         while not self._session:
             self._wake.clear()
             await self._wake.wait()
             if self._fault is not None:
                 raise self._fault
         await self._call("Page.addScriptToEvaluateOnNewDocument", {"source": self.first_script})
-        went = await self._call("Page.navigate", {"url": self._place.href})
+        went = await self._call("Page.navigate", {"url": self._page.href})
         if "errorText" in went:
             kind = CallFailed if went["errorText"] == "net::ERR_ABORTED" else Lost  # ABORTED: for example a download
             raise kind(f"the browser does not display the page: {went['errorText']}")
@@ -187,18 +153,17 @@ class Tab:
         """Run timers and draw frames; repeat both, for a few rounds, as long as they cause more requests."""
         await self._run_timers(BEFORE_SCROLL)
         for milliseconds in ROUNDS:
-            asked = self._took.requests
+            asked = self.result.requests
             await self._draw()
             await self._run_timers(milliseconds)
-            if asked == self._took.requests:
+            if asked == self.result.requests:
                 return
 
     async def _draw(self) -> None:
         """Draw frames at the top and at the bottom of the page, because observers and animations wait for frames.
         Frames are drawn in real time, but nothing runs in the page while its clock is stopped, so the clock advances in
         small steps."""
-        drawn = asyncio.ensure_future(self._call("Runtime.evaluate", {"expression": SCROLL, "awaitPromise": True}))
-        drawn.add_done_callback(lambda done: done.cancelled() or done.exception())  # the page may be gone
+        drawn = self._begun(SCROLL)
         try:
             for _ in range(FRAMES_MOST):
                 await self._run_timers(FRAME)
@@ -207,6 +172,17 @@ class Tab:
                 await asyncio.sleep(FRAME / 1000)
         finally:
             drawn.cancel()
+
+    def _begun(self, script: str) -> asyncio.Future[Params]:
+        """Start a script of ours that returns a promise. Its end is an event for ``_woken``."""
+        params = {"expression": script, "awaitPromise": True, "returnByValue": True}
+        running = asyncio.ensure_future(self._call("Runtime.evaluate", params))
+        running.add_done_callback(self._ended)
+        return running
+
+    def _ended(self, done: asyncio.Future[Params]) -> None:
+        self._wake.set()
+        done.cancelled() or done.exception()  # ignore the error: the page may be gone
 
     async def _run_timers(self, milliseconds: float) -> None:
         # The clock of the page stops while it waits for an answer, and otherwise jumps to the next timer.
@@ -224,13 +200,13 @@ class Tab:
 
     async def _woken(self) -> None:
         """Wait for an event, within the page's time limit."""
-        left = LOOK if self._took.since is None else self._took.left - (time.monotonic() - self._took.since)
+        left = LOOK if self._page.since is None else self._page.seconds - (time.monotonic() - self._page.since)
         self._wake.clear()
         try:
             async with asyncio.timeout(left):
                 await self._wake.wait()
         except TimeoutError:
-            if self._took.since is not None or await self._busy():
+            if self._page.since is not None or await self._busy():
                 raise _Cut("time") from None
         if self._fault is not None:
             raise self._fault
@@ -253,12 +229,13 @@ class Tab:
     async def _html(self, frame: str, depth: int) -> str:
         """Return the HTML of a frame and its inner frames. Frames that disappear are omitted."""
         world = await self._call("Page.createIsolatedWorld", {"frameId": frame, "worldName": "ours"})
-        context, is_page = world["executionContextId"], frame == self._place.target
-        options = json.dumps([is_page, sorted(self._place.unfollowed)])
+        context, is_page = world["executionContextId"], frame == self._page.target
+        options = json.dumps([is_page, sorted(self._page.unfollowed)])
         taken = (await self._evaluate(f"({_SERIALISE})({_BOUNDS}, {options})", context, by_value=True))["value"]
         if is_page:
-            self._place.url = taken["url"]  # a ``pushState`` during loading causes no event
-        self._took.short |= taken["cut"]
+            self.result.url = taken["url"]  # a ``pushState`` during loading causes no event
+        if taken["cut"]:
+            self.result.cut = self.result.cut or "size"
         first, *others = taken["parts"]
         html = [first]
         for number, part in enumerate(others):
@@ -276,8 +253,7 @@ class Tab:
         )
         if "exceptionDetails" in done:
             raise CallFailed(str(done["result"].get("description", "a script failed")))
-        result: Params = done["result"]
-        return result
+        return dict(done["result"])
 
     # -- events
 
@@ -287,16 +263,16 @@ class Tab:
         self._wake.set()
 
     def _gone(self, _: asyncio.Future[None]) -> None:
-        self.lose(BrowserGone())
+        self.lose(Lost(ENDED))
 
-    def attached(self, session: str, info: Params) -> None:
+    def _attached(self, session: str, info: Params) -> None:
         """Set up a new target of the page's context (the page or a worker), which waits until it is set up. Pop-ups are
         closed, and the browser's own targets never start."""
         kind = info["type"]
         if kind == "service_worker" or (kind == "page" and self._session):
             self._pipe.send("Target.closeTarget", {"targetId": info["targetId"]})
         elif kind in _STARTED:
-            self._pipe.listeners[session] = lambda method, params: self._event(session, method, params)
+            self._pipe.listeners[session] = partial(self._event, session)
             self._sessions[session] = kind
             self._pipe.send("Fetch.enable", {"patterns": [{"urlPattern": "*"}]}, session)
             if kind == "page":
@@ -311,12 +287,15 @@ class Tab:
     def _event(self, session: str, method: str, params: Params) -> None:
         if method == "Fetch.requestPaused":
             self._paused(session, params)
+        elif method == "Target.attachedToTarget":
+            self._attached(params["sessionId"], params["targetInfo"])
         elif method == "Emulation.virtualTimeBudgetExpired":
             self._expired = True
             self._wake.set()
-        elif method == "Page.navigatedWithinDocument" and params["frameId"] == self._place.target:
-            if len(self._place.routes) < ROUTES_MOST:
-                self._place.routes[urldefrag(params["url"]).url] = None
+        elif method == "Page.navigatedWithinDocument" and params["frameId"] == self._page.target:
+            route = urldefrag(params["url"]).url
+            if route not in self.result.routes and len(self.result.routes) < ROUTES_MOST:
+                self.result.routes.append(route)
         elif method == "Page.javascriptDialogOpening":
             self._send("Page.handleJavaScriptDialog", {"accept": False})
         elif method == "Inspector.targetCrashed" and session == self._session:
@@ -326,23 +305,23 @@ class Tab:
         number, asked = params["requestId"], params["request"]
         kind = KINDS.get(params["resourceType"], Kind.OTHER)
         url = urldefrag(asked["url"]).url
-        if kind is Kind.DOCUMENT and params["frameId"] == self._place.target:
-            if self._page is not None:
-                self._fulfil(session, number, self._page, is_document=True)
-                self._page = None
+        if kind is Kind.DOCUMENT and params["frameId"] == self._page.target:
+            if self._page.raw is not None:
+                self._fulfil(session, number, self._page.raw, is_document=True)
+                self._page.raw = None
                 return
-            if url != self._place.url and asked["method"] == "GET" and self._navigates(asked["headers"]):
-                self._place.moved = url
+            if url != self.result.url and asked["method"] == "GET" and self._navigates(asked["headers"]):
+                self.result.moved = url
             self._stay(session, number)
             return
         if params["resourceType"] == "Other" and of_script(asked["headers"]):
             kind = Kind.SCRIPT
         if asked["method"] == "OPTIONS" and "Access-Control-Request-Method" in asked["headers"]:
             kind = Kind.PREFLIGHT
-        if self._took.requests >= self._budget.requests or self._took.bytes >= self._budget.bytes:
-            self._refuse(session, number, Refused(Refusal.BUDGET, url, kind))
+        if self.result.requests >= self._budget.requests or self._page.bytes >= self._budget.bytes:
+            self._refuse(session, number, Refusal.BUDGET, kind)
             return
-        self._took.requests += 1
+        self.result.requests += 1
         body = [base64.b64decode(each["bytes"]) for each in asked.get("postDataEntries", ()) if "bytes" in each]
         request = SubRequest(
             url,
@@ -351,9 +330,9 @@ class Tab:
             asked["headers"],
             b"".join(body) if asked.get("hasPostData") else None,
         )
-        if not self._asks and self._took.since is not None:
-            self._took.left -= time.monotonic() - self._took.since
-            self._took.since = None
+        if not self._asks and self._page.since is not None:
+            self._page.seconds -= time.monotonic() - self._page.since
+            self._page.since = None
         task = asyncio.create_task(self._answer(session, number, request))
         self._asks.add(task)
         task.add_done_callback(self._answered)
@@ -367,20 +346,20 @@ class Tab:
         self._fail(session, number, "Aborted")
 
     async def _answer(self, session: str, number: str, request: SubRequest) -> None:
-        if origin_of(request.url) == origin_of(self._place.href):
+        if origin_of(request.url) == origin_of(self._page.href):
             request = replace(request, cookies=await self._cookies(request))
         answer = await self._ask(request)
         if isinstance(answer, Answer):
-            self._took.bytes += len(answer.body)
-            self._took.failed |= request.kind in NEEDED and answer.status in _PASSING
+            self._page.bytes += len(answer.body)
+            self.result.failed |= request.kind in NEEDED and answer.status in _PASSING
             is_document = request.kind is Kind.DOCUMENT
             if is_document and any(_NOFOLLOW.search(f"{name}:{value}") for name, value in answer.headers):
-                self._place.unfollowed.add(request.url)
+                self._page.unfollowed.add(request.url)
             self._fulfil(session, number, answer, is_document=is_document)
-        elif isinstance(answer, Refused):
-            self._refuse(session, number, replace(answer, kind=request.kind))
+        elif answer is not None:
+            self._refuse(session, number, answer, request.kind)
         else:
-            self._took.failed |= request.kind in NEEDED
+            self.result.failed |= request.kind in NEEDED
             self._fail(session, number, "Failed")
         if self._sessions[session].endswith("worker"):
             await asyncio.sleep(WORKER_WAIT)  # workers run in real time
@@ -392,7 +371,7 @@ class Tab:
     def _answered(self, task: asyncio.Task[None]) -> None:
         self._asks.discard(task)
         if not self._asks:
-            self._took.since = time.monotonic()
+            self._page.since = time.monotonic()
         if not task.cancelled() and (fault := task.exception()) is not None:
             self.lose(fault)
         self._wake.set()
@@ -411,9 +390,9 @@ class Tab:
             session,
         )
 
-    def _refuse(self, session: str, number: str, refused: Refused) -> None:
-        if len(self._took.refused) < REFUSED_MOST:
-            self._took.refused.append(refused)
+    def _refuse(self, session: str, number: str, why: Refusal, kind: Kind) -> None:
+        if len(self.result.refused) < REFUSED_MOST:
+            self.result.refused.append((why, kind))
         else:
             self.lose(_Cut("requests"))
         self._fail(session, number, "BlockedByClient")

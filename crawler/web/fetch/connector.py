@@ -206,7 +206,13 @@ class Connector(aiohttp.TCPConnector):
         try:
             connection = await self.connect(request, [], _NO_LIMITS)
             try:
-                return await self._answer(request, connection, sign)
+                protocol: Any = connection.protocol
+                protocol.set_response_params(**self._reading, skip_payload=method == "HEAD")
+                await pass_fence(current_exchange.get().patience.paused)
+                # From here on, everything must be in the step that writes the request.
+                if sign is not None:
+                    request.headers.update(sign())
+                return await self._answer(request, connection)
             except BaseException:
                 connection.close()
                 raise
@@ -217,17 +223,8 @@ class Connector(aiohttp.TCPConnector):
                 raise
             raise aiohttp.ClientOSError(*error.args) from error
 
-    async def _answer(
-        self,
-        request: aiohttp.ClientRequest,
-        connection: Connection,
-        sign: Callable[[], Mapping[str, str]] | None,
-    ) -> aiohttp.ClientResponse:
+    async def _answer(self, request: aiohttp.ClientRequest, connection: Connection) -> aiohttp.ClientResponse:
         protocol: Any = connection.protocol
-        protocol.set_response_params(**self._reading, skip_payload=request.method == "HEAD")
-        await pass_fence(current_exchange.get().patience.paused)  # must be in the step that writes the request
-        if sign is not None:
-            request.headers.update(sign())
         if protocol.capture is None:
             answer = await request.send(connection)
         else:

@@ -25,9 +25,9 @@ from crawler.base.settings.parts import FetchSettings
 from crawler.base.settings.sites import Sites
 from crawler.url.refusal.forbidden_targets import refusal_of
 from crawler.url.urls.host_key import split_origin
-from crawler.url.urls.steps import drop_userinfo
-from crawler.web.fetch.bodies import ReadBody, drop_body, keep_body, keep_rest, read_body
+from crawler.url.urls.normalising_steps import drop_userinfo
 from crawler.web.fetch.body_memory import BUDGET, BodyMemory
+from crawler.web.fetch.body_reader import ReadBody, drop_body, keep_body, keep_rest, read_body
 from crawler.web.fetch.capture import Capture
 from crawler.web.fetch.connector import Connector, Exchange, current_exchange
 from crawler.web.fetch.content_coding import Undecodable
@@ -110,7 +110,7 @@ class Fetcher:
     def change(self, sites: Sites) -> None:
         """Apply changed time limits, profiles of single hosts and keys. Raises SettingsError, without changing
         anything, if they are invalid."""
-        settings, signer = sites.settings.fetch, Signer.of(sites.settings.identity, self._signer)
+        settings, signer = sites.settings.fetch, Signer.of(sites.settings.identity)
         self._profiles = self._profiles.changed(settings, sites)
         self._settings, self._signer = settings, signer
         self._plain = not (self._profiles or signer) and self._cookies is None

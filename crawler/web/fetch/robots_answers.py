@@ -18,14 +18,13 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from crawler.base.kv import Family, Reader
-from crawler.url.consent.statements import PathStatements, Stated, stricter
+from crawler.url.consent.statements import PathStatements
 from crawler.url.consent.terms import RSL_FILE, TDM_FILE, Terms, terms_statements
 from crawler.url.robots.parse import (
     DISALLOW_ALL,
     RobotsRecordError,
     RobotsRules,
     robots_for_status,
-    target_of,
     unreachable,
 )
 from crawler.web.fetch.outcome import Failure, FailureKind, Response
@@ -93,8 +92,8 @@ class Robots(Struct, frozen=True):
 
     ``copy_of``: the time of the copy whose rules apply, because the last request failed; ``stands_in``: an earlier
     failure already made this copy necessary. ``also``: the rules of that copy, if the last answer lacks its end.
-    ``terms``: the rules in the files with terms that were requested. ``statements``: statements of consent in
-    robots.txt and in the host's files with terms; ``licenses``: those in licenses that pages named, by URL."""
+    ``terms``: statements of consent in the files with terms that were requested, by file of the host or by URL of a
+    license that a page names. ``statements``: those in robots.txt and in the host's files."""
 
     rules: RobotsRules
     status: int | None
@@ -102,22 +101,15 @@ class Robots(Struct, frozen=True):
     failure: NoRobots | None = None
     copy_of: float | None = None
     also: RobotsRules | None = None
-    terms: Terms = {}
+    terms: Mapping[str, PathStatements] = {}
     statements: tuple[PathStatements, ...] = ()
-    licenses: Mapping[str, PathStatements] = {}
     stands_in: bool = False
 
     @property
     def size(self) -> int:
         """The approximate size of the parsed rules in bytes."""
-        parts = (self.rules, self.also, *self.statements, *self.licenses.values())
+        parts = (self.rules, self.also, *self.statements, *self.terms.values())
         return sum(each.size for each in parts if each is not None) + _ENTRY
-
-    def stated(self, href: str) -> tuple[Stated, str | None] | None:
-        """Return the statements about uses of a URL, and the URL of its terms; None if the host states nothing."""
-        if not self.statements and self.rules.license is None:
-            return None
-        return stricter(*(each.of(target_of(href)) for each in self.statements)), self.rules.license
 
     @property
     def crawl_delay(self) -> float | None:
@@ -211,9 +203,7 @@ class RobotsCache:
 
     def at_hand(self, host: str) -> bool:
         """Return whether ``get`` is fast, because the rules have been parsed or are short."""
-        if host in self._parsed:
-            return True
-        stored = self._stored(host)
+        stored = None if host in self._parsed else self._stored(host)
         return stored is None or len(stored) <= LARGE
 
     async def prepare(self, host: str) -> None:
@@ -224,12 +214,9 @@ class RobotsCache:
 
     def good_copy(self, host: str, now: float) -> GoodCopy | None:
         """Return the last good copy of the host's rules, unless it is too old or the record is damaged."""
-        stored = self._stored(host)
         try:
-            record = None if stored is None else _read(stored)
+            record = _read(self._stored(host) or b"")
         except RobotsRecordError:
-            return None
-        if record is None:
             return None
         copy = GoodCopy(record.status, record.asked_at, record.body)
         if record.copy is not None:
@@ -268,10 +255,9 @@ class RobotsCache:
         record = _read(stored)
         robots = self._rules(record)
         own, also = robots.rules.statements, None if robots.also is None else robots.also.statements
-        files = {kind: rules for kind, rules in record.terms.items() if kind in (TDM_FILE, RSL_FILE)}
-        statements = tuple(each for each in (own, also, terms_statements(files) if files else None) if each is not None)
-        named = {url: terms_statements({RSL_FILE: record.terms[url]}) for url in record.terms if url not in files}
-        return replace(robots, terms=record.terms, statements=statements, licenses=named)
+        terms = {file: terms_statements(file, rules) for file, rules in record.terms.items()}
+        statements = (own, also, terms.get(TDM_FILE), terms.get(RSL_FILE))
+        return replace(robots, terms=terms, statements=tuple(each for each in statements if each is not None))
 
     def _rules(self, record: _Record) -> Robots:
         copy, at, failure = record.copy, record.asked_at, record.failure

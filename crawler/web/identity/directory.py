@@ -61,8 +61,7 @@ def faults(status: int, headers: Mapping[str, str], body: bytes, authority: str,
         return
     if not keys:
         yield "it lists no keys"
-    inputs, signatures = headers.get("Signature-Input", ""), headers.get("Signature", "")
-    signed = list(directory_signatures(inputs, signatures, authority))
+    signed = list(directory_signatures(headers.get("Signature-Input", ""), headers.get("Signature", ""), authority))
     if not signed:
         yield "not signed: the header Signature-Input is missing or invalid"
     for number, jwk in enumerate(keys):

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import os
-import stat
 from base64 import b64decode, b64encode, urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Mapping, Sequence
 from hashlib import sha256
@@ -25,7 +24,6 @@ DAY = 86_400
 LIFETIME = 365 * DAY  # seconds for which a new key is valid
 ALWAYS = 2**53  # the expiry of a key without ``exp``
 _FILE_MOST = 2**20  # maximum bytes to read from a key file
-_OTHERS = stat.S_IRWXG | stat.S_IRWXO
 
 
 class Key:
@@ -47,8 +45,7 @@ class Key:
     @property
     def public(self) -> dict[str, Any]:
         """The public key as a JSON Web Key."""
-        own = {"kty": "OKP", "crv": "Ed25519", "kid": self.kid, "x": self.x}
-        return {**own, "nbf": self.begins, "exp": self.ends}
+        return {"kty": "OKP", "crv": "Ed25519", "kid": self.kid, "x": self.x, "nbf": self.begins, "exp": self.ends}
 
     @property
     def private(self) -> dict[str, Any]:
@@ -71,7 +68,7 @@ def read_key_file(path: Path) -> tuple[list[Key], str | None]:
             mode, text = os.fstat(stream.fileno()).st_mode, stream.read(_FILE_MOST)
     except OSError as error:
         raise SettingsError(f"identity.key: cannot read {path}: {error.strerror}") from error
-    if mode & _OTHERS:
+    if mode & 0o077:
         raise SettingsError(f"identity.key: other users can read or change {path}; run chmod 600 {path}")
     check_library()
     try:

@@ -45,9 +45,8 @@ class Signer:
         self._expired = False
 
     @classmethod
-    def of(cls, settings: IdentitySettings, before: Signer | None = None) -> Signer | None:
-        """Return the signer for these settings, with the hosts that the signer ``before`` remembered; None if no
-        requests are to be signed. Raises SettingsError."""
+    def of(cls, settings: IdentitySettings) -> Signer | None:
+        """Return the signer for these settings; None if no requests are to be signed. Raises SettingsError."""
         if settings.key is None and (settings.agent is not None or settings.sign == "always"):
             raise SettingsError("identity.key is missing; set it to the file that `crawler identity new` created")
         if settings.key is None or settings.sign == "never":
@@ -56,12 +55,9 @@ class Signer:
         agent = settings.agent or stated
         if agent is None:
             raise SettingsError("identity.agent is missing; set it to the origin whose directory lists the keys")
-        signer = cls(keys, agent, always=settings.sign == "always")
-        if key_at(keys, signer._clock()) is None:
+        if key_at(keys, time.time()) is None:
             raise SettingsError(f"identity.key: no key in {settings.key} is valid now; run `crawler identity new`")
-        if before is not None:
-            signer._asking = before._asking
-        return signer
+        return cls(keys, agent, always=settings.sign == "always")
 
     def signing(self, authority: str) -> Callable[[], dict[str, str]] | None:
         """Return a function that signs a request to a host when it is sent; None if it must not be signed."""

@@ -204,7 +204,7 @@ class Found(Struct):
                 self.name_meta(attributes.get("name"), content)
                 self.obey_pragma(attributes.get("http-equiv"), content)
         if self.title is None:
-            self.title = _title(parser)
+            self.title = title_of(parser)
         if self.language is None and parser.root is not None:
             self.language = parser.root.attrs.get("lang") or None
 
@@ -361,7 +361,7 @@ class Found(Struct):
             self.pragmas.setdefault(pragma, tag)
 
 
-def _title(parser: LexborHTMLParser) -> str | None:
+def title_of(parser: LexborHTMLParser) -> str | None:
     """Return the text of the document's first ``title`` element, ignoring those inside SVG."""
     node = parser.css_first("title")
     if node is not None and _is_foreign(node):

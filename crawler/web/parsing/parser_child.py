@@ -10,7 +10,7 @@ from selectolax.lexbor import SelectolaxError
 from crawler.base.processes.child import Read
 from crawler.base.settings.parts import LinkSettings
 from crawler.web.links.extract import PageLinks, extract_links, scan_links
-from crawler.web.links.markdown import markdown_links, markdown_parsers
+from crawler.web.links.markdown_links import markdown_links, markdown_parsers
 from crawler.web.links.sitemap import Sitemap, SitemapForm, form_of
 from crawler.web.links.tokens import TOKENS_BYTES, Undecided, token_links
 from crawler.web.parsing.wire import (

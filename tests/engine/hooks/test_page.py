@@ -61,6 +61,11 @@ def test_a_page_without_anything(body: bytes) -> None:
     assert len(empty.text) + len(empty.markdown) <= 2 * len(body)
 
 
+@pytest.mark.parametrize("head", ["", "<title>\nA  page</title>"])
+def test_the_title_of_a_drawing_is_not_that_of_the_page(head: str) -> None:
+    assert page(f"<svg><title>Menu</title></svg>{head}".encode()).title == ((head and "A page") or None)
+
+
 def test_other_types_are_text_as_they_are() -> None:
     data = page(b'{"price": [9.5]}', "application/json")
     assert data.json() == {"price": [9.5]}
@@ -68,6 +73,8 @@ def test_other_types_are_text_as_they_are() -> None:
     assert (data.structured, data.title, data.links) == ({}, None, [])
     with pytest.raises(ValueError, match="Expecting"):
         page(b"<p>").json()
+    with pytest.raises(ValueError, match="recursion"):
+        page(b"[" * 100_000).json()
     written = page(b"# Title\n[to b](/b)", "text/markdown", ("http://h.test/b",))
     assert written.markdown == "# Title\n[to b](/b)"
     assert [(link.url, link.text) for link in written.links] == [("http://h.test/b", "to b")]

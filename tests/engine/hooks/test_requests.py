@@ -15,9 +15,9 @@ from aiohttp import web
 
 import crawler
 from crawler.base.settings.parts import CrawlSettings, PolitenessSettings, RecrawlSettings, RobotsSettings, Settings
+from crawler.engine.handed_page import HandedPage
 from crawler.engine.hooks.answers import CallFailed
 from crawler.engine.hooks.requests import headers_of
-from crawler.engine.page_handler import HandedPage
 from crawler.engine.run import Run
 from crawler.engine.user_code import PreviousVisit, UserCode
 from crawler.engine.worker import Worker

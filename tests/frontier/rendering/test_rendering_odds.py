@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from crawler.base.kv import Family
 from crawler.frontier.rendering import rendering_odds as module
-from crawler.frontier.rendering.recall import CHANCES, SIZE, count, estimated, level_now, pooled
+from crawler.frontier.rendering.recall import CHANCES, SIZE, count, estimated, level_now, pages_by_level, pooled
 from crawler.frontier.rendering.rendering_odds import Paying, Why, decode_known, shape_of
 from crawler.frontier.traps.counts import TrapRecordError
 from tests.memory_store import MemoryStore
@@ -56,6 +56,13 @@ def test_a_shape_with_false_signs_does_not_take_the_certain_audits_of_others() -
     crawl = Crawl()
     crawl.visits("/doc", SIGNS, needs=False, times=500)
     assert crawl.visits("/doc", SIGNS, needs=False, times=4_000).count(Why.AUDIT) < 80  # 40 are drawn at random
+
+
+def test_pages_that_are_still_being_rendered_count_for_the_next_audits() -> None:
+    paying = Paying([], b"secret")
+    drawn = [paying.weigh("h.test", f"http://h.test/{number}", (), "signs").why for number in range(200)]
+    assert set(drawn[:20]) == {Why.AUDIT}
+    assert drawn.count(Why.AUDIT) < 80  # 41 on average
 
 
 def test_a_page_without_signs_among_many_with_them_is_rendered() -> None:
@@ -130,7 +137,7 @@ def sampled(random: random.Random, missed: float, pages: int) -> tuple[list[int]
         count(counts, None, rendered=True, gained=True)
         needed, found = needed + 1, found + 1
     for _ in range(pages):
-        level = level_now(counts, is_new=random.random() < 0.1)
+        level = level_now(pages_by_level(counts), is_new=random.random() < 0.1)
         needs, drawn = random.random() < missed, random.random() < CHANCES[level]
         count(counts, level, rendered=drawn, gained=drawn and needs)
         needed, found = needed + needs, found + (needs and drawn)

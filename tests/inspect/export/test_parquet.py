@@ -189,7 +189,7 @@ def test_links_that_are_damaged_and_those_that_were_moved_away(
     file.unlink()
     assert main(["export", str(linking), "--parquet", str(out)]) == 0
     said = capsys.readouterr().out
-    assert re.search(r"0 links.*\nthe links of \d+ pages are missing: the files are not in the job", said)
+    assert re.search(r"0 links.*\n\d+ pages without links: the files are not in the job", said)
     assert json.loads((out / "export.json").read_text())["pages_without_links"] > 0
 
 

@@ -106,33 +106,8 @@ def test_an_archive_cannot_be_filtered(job: Job, tmp_path: Path, form: str) -> N
     assert main(["export", str(job.directory), f"--{form}", str(tmp_path / f"a.{form}"), "--allowed", "tdm"]) == 2
 
 
-def test_a_copy_that_follows_the_records_is_told_to_delete(job: Job) -> None:
-    words = ("tail", job.directory, "--allowed", "ai-train")
-    lines = [json.loads(line) for line in crawler(*words, "--all").out.splitlines()]
-    assert all(record.get("consent", {}).get("ai-train") != "no" for record in lines)
-    assert {job.path_of(record) for record in lines} >= USABLE
-    changes: dict[str, list[str]] = {}
-    for line in crawler(*words, "--since", "0").out.splitlines():
-        record = json.loads(line)
-        changes.setdefault(job.path_of(record), []).append(record["change"])
-        assert record["cursor"]
-        assert record["change"] != "delete" or "title" not in record
-    assert changes["/turned"] == ["insert", "delete"]
-    assert changes["/granted"] == ["delete", "update"]
-    assert changes["/same"] == ["delete", "unchanged"]
-
-
 def test_what_is_held_of_them_is_listed(job: Job, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["retract", str(job.directory), "--purpose", "ai-train"]) == 0
     assert {job.path_of({"url": line}) for line in capsys.readouterr().out.splitlines()} == REFUSED
     assert main(["retract", str(job.directory), "--purpose", "search,tdm"]) == 0
     assert capsys.readouterr().out == ""
-    assert main(["retract", str(job.directory), "--purpose", "ai-input", "--json"]) == 0
-    found = {job.path_of(row): row for row in map(json.loads, capsys.readouterr().out.splitlines())}
-    assert {path: len(row["held"]) for path, row in found.items()} == {
-        "/never": 2,
-        "/turned": 2,
-        "/same": 1,
-        "/gone": 1,
-    }
-    assert found["/never"]["consent_by"] == dict.fromkeys(("ai-input", "ai-train"), "meta robots: noai")

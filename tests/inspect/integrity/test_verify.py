@@ -302,7 +302,7 @@ def test_explaining_a_url_whose_records_are_damaged(job: Path) -> None:
     found = explain(job, href)
     assert found["robots"]["state"] == "damaged"
     assert "not a robots record" in found["robots"]["reason"]
-    assert found["damage"].startswith(f"pages.jsonl: offset {start}: not JSON")
+    assert found["damage"].startswith(f"pages.jsonl: offset {start}: not a record")
     assert found["host_row"]["fetched"], "what can be read is told"
     assert found["record"] is None
 

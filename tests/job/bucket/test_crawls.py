@@ -123,6 +123,24 @@ def test_killed_while_it_is_brought_back(crawl: Crawl, tmp_path: Path, point: st
     assert len(crawl.site.pages_asked()) == PAGES
 
 
+def test_a_job_that_others_went_on_with_is_brought_back_even_if_its_return_is_killed(
+    crawl: Crawl, tmp_path: Path
+) -> None:
+    first, away = tmp_path / "first", tmp_path / "away"
+    with begun(crawl, first, 20) as process:
+        crawl.store.rename(away)  # from now on its steps are on its disk only
+        wait_until(lambda: len(rows(first)) >= 60, "more records")
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+    away.rename(crawl.store)
+    limit = len(rows(crawl.restored())) + 5
+    assert crawler(*crawl.words(tmp_path / "second", "--max-pages", str(limit))).code == 0
+    stored = (tmp_path / "second" / "pages.jsonl").read_bytes()
+    assert crawler(*crawl.words(first), env={CRASH_AT: "bucket.owned"}).code == -signal.SIGKILL
+    crawl.ends(first)
+    assert (first / "pages.jsonl").read_bytes().startswith(stored)
+
+
 def test_a_machine_that_is_frozen_finds_that_another_goes_on(crawl: Crawl, tmp_path: Path) -> None:
     first, second = tmp_path / "first", tmp_path / "second"
     with begun(crawl, first, 30) as process:

@@ -177,7 +177,7 @@ _FULL: dict[str, Any] = {
         "ledger": {"waiting": 12, "confirmed": 3_456, "false_positives": 2, "fpp": 2 / 12_345},
     },
     "pages_per_second": 30.0,
-    "time_left": {"seconds": 103.2, "at_least": False, "host": "slow.test:80"},
+    "time_left": {"seconds": 103.2, "at_least": False, "host": "slow.test:80", "why": "", "like": ""},
     "seen_at_end": {"urls": 62_345, "fill": 0.65, "fpp": 0.0007, "urls_skipped": 21.4},
     "seen_warning": {"cause": "full", "text": "the filter holds 7,500 of at most 8,000 keys"},
     "commits": 25_000,

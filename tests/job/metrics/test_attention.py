@@ -74,7 +74,6 @@ def test_the_most_urgent_comes_first() -> None:
 
 SHOWN: list[tuple[dict[str, Any], str, Level]] = [
     ({"state": "paused", "paused": "paused by user", "paused_by": "user"}, "paused", Level.BAD),
-    ({"state": "paused", "paused": "outside its hours", "paused_by": "hours"}, "waits", Level.NOTE),
     ({"seen": {"fpp_estimated": 0.02, "fpp_target": 0.01}}, "seen-errs", Level.BAD),
     ({"seen_warning": {"cause": "full", "text": "it is nearly full"}}, "seen-limit", Level.WAIT),
     ({"internal_failures": 3}, "unreadable-answers", Level.BAD),

@@ -23,7 +23,11 @@ COUNTS = ("urls_admitted", "urls_pending", "urls_duplicate", "pages_fetched", "p
 
 def whole(**changes: Any) -> dict[str, Any]:
     """Statistics with every key that a running crawl has."""
-    stats = {"time_left": {"seconds": 60.0, "at_least": False, "host": None}, "stopped": None, "stopped_by": None}
+    stats = {
+        "time_left": {"seconds": 60.0, "at_least": False, "host": None, "why": "", "like": ""},
+        "stopped": None,
+        "stopped_by": None,
+    }
     return statistics(**{**stats, "paused_by": None, **changes})
 
 
@@ -182,7 +186,9 @@ def test_what_a_process_shares_counts_once() -> None:
 
 def test_of_times_the_worst_is_told() -> None:
     old, new = ({**whole()["checkpoint"], "age_seconds": age} for age in (50.0, 5.0))
-    slow, quick = ({"seconds": seconds, "at_least": False, "host": None} for seconds in (90.0, 9.0))
+    slow, quick = (
+        {"seconds": seconds, "at_least": False, "host": None, "why": "", "like": ""} for seconds in (90.0, 9.0)
+    )
     found = pool(
         [
             part(3, checkpoint=new, time_left=slow, disk_free_bytes=10),
@@ -193,7 +199,14 @@ def test_of_times_the_worst_is_told() -> None:
     assert found["checkpoint"] == {**old, "partition": 5}
     assert found["time_left"] == slow
     assert found["disk_free_bytes"] == 10
-    assert pool([part(0, time_left=slow), part(1, time_left=None)], 2)["time_left"] == {**slow, "at_least": True}
+    bound = pool([part(0, time_left=slow), part(1, time_left=None)], 2)["time_left"]
+    assert (bound["seconds"], bound["at_least"], bool(bound["why"])) == (90.0, True, True)
+    waits = {**quick, "at_least": True, "why": "h.test waits"}
+    assert pool([part(0, time_left=slow), part(1, time_left=waits)], 2)["time_left"] == {
+        **slow,
+        "at_least": True,
+        "why": "h.test waits",
+    }
 
 
 def test_what_a_partition_does_not_know_is_not_left_out_of_a_sum() -> None:

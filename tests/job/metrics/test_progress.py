@@ -10,7 +10,7 @@ import pytest
 
 from crawler.engine.lifecycle import Stop
 from crawler.service.facade import Result
-from crawler.service.progress.ending import ending
+from crawler.service.progress.last_lines import ending
 from crawler.service.progress.live_line import Progress
 from tests.job.metrics.samples import statistics
 

@@ -122,7 +122,7 @@ def test_the_words_of_labels_are_those_of_the_crawl() -> None:
 NOT_EXPORTED = (
     r"slowest_host|time_left|hosts_need_browser|endless|seen\.(hash|ledger\.fpp)|slots\.(rate|slow_from)|outputs.*files"
 )
-NOT_EXPORTED += r"|harvest\.recent_pages|render_recall\.(pages|rendered|hits|counts)|proxies\.named"
+NOT_EXPORTED += r"|harvest\.recent_pages|render_recall\.(pages|rendered|audits|hits|missed|counts)|proxies\.named"
 
 
 def numbers(value: Any, path: str = "") -> Iterator[str]:

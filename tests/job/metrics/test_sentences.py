@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from crawler.job.metrics.sentences import standing, working
+from crawler.job.metrics.sentences import standing, trust, working
 from tests.job.metrics.samples import statistics
 
 
@@ -38,6 +38,26 @@ def test_a_crawl_that_waits_for_one_retry_does_not_count_as_working() -> None:
     assert "35 s" in working(stats)["text"]
     for other in ({"urls_in_flight": 1}, {"hosts_pending": 2}, {"slowest_host": slowest | {"reason": ""}}):
         assert working(stats | other)["mark"] == "good", other
+
+
+def test_the_headline_says_when_the_crawl_ends_and_why_or_that_it_cannot_tell() -> None:
+    assert "about 1 min 43 s" in working(statistics())["text"]
+    assert "slow.test:80: 5 pending URLs, one every 6.0 s" in working(statistics())["text"]
+    left = {"seconds": 103.2, "at_least": False, "host": None, "why": "", "like": ""}
+    assert "slow.test" not in working(statistics(time_left=left))["text"], "all hosts together take longer"
+    bound = left | {"at_least": True, "host": "slow.test:80", "why": "each URL done adds 1.4 new ones"}
+    for unknown, words in ((bound, "each URL done adds 1.4 new ones"), (None, "Cannot tell yet")):
+        text = working(statistics(time_left=unknown))["text"]
+        assert words in text
+        assert "about" not in text
+        assert "slow.test" not in text
+
+
+def test_a_ledger_that_checked_nothing_has_lost_nothing_to_tell_of() -> None:
+    seen = statistics()["seen"]
+    assert "none lost" in trust({"urls_admitted": 9, "seen": seen})
+    unused = seen | {"ledger": {"waiting": 3, "confirmed": 0, "false_positives": 0, "fpp": 0.0}}
+    assert "lost" not in trust({"urls_admitted": 9, "seen": unused})
 
 
 def test_a_planned_wait_is_no_alarm_and_an_empty_end_is_one() -> None:

@@ -88,7 +88,7 @@ def test_a_lookup_tells_which_slices_claim_a_key_and_how_far_that_is_to_be_trust
         assert bool(found.claims) == (found.known and not found.certain)
         for claim in found.claims:
             part = figures["slices"][claim.number - 1]
-            assert (claim.count, claim.fpp) == (part["count"], part["fpp_estimated"])
+            assert (claim.count, claim.fpp_estimated) == (part["count"], part["fpp_estimated"])
 
 
 @every_kind

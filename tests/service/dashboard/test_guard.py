@@ -29,7 +29,7 @@ from crawler.service.dashboard.feed import Feed
 from crawler.service.dashboard.guard import MOST_BODY, json_body
 from crawler.service.dashboard.http_server import Limits
 from crawler.service.dashboard.job_list import JobList, Routes
-from crawler.service.dashboard.server import Dashboard, JobPage, LiveServer
+from crawler.service.dashboard.live_server import Dashboard, JobPage, LiveServer
 from crawler.service.dashboard.token import TOKEN, access_of, keep_token
 from crawler.service.job_survey import JobSurvey
 from crawler.service.run_view import RunView
@@ -347,7 +347,7 @@ async def test_connections_beyond_the_limit_are_told_so() -> None:
         assert (await raw(board, b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")).startswith(b"HTTP/1.1 503 ")
         for response in listening:
             response.close()
-        await until(lambda: not board.server.connections)
+        await until(lambda: not board.server.runner.server.connections)
         assert (await answer(client, "GET", "/healthz"))[0] == 200
 
 
@@ -361,7 +361,7 @@ async def test_connections_that_ask_nothing_give_way_to_those_that_do() -> None:
         for _ in range(3):
             got = await raw(board, health)
             assert got.startswith(b"HTTP/1.1 200 ")
-            assert board.server.connections <= 4
+            assert len(board.server.runner.server.connections) <= 4
         assert not listening.content.at_eof(), "one that is answered keeps its place"
         # A connection that is kept after an answer waits too: the next one gets its place.
         assert (await answer(client, "GET", "/healthz"))[0] == 200
@@ -386,7 +386,7 @@ async def test_a_listener_that_takes_nothing_is_cut_off() -> None:
     with socket.create_connection(board.server.address) as deaf:
         deaf.sendall(f"GET /api/events HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {SECRET}\r\n\r\n".encode())
         await until(lambda: bool(len(feed.listeners)))
-        await until(lambda: not len(feed.listeners) and not board.server.connections)
+        await until(lambda: not len(feed.listeners) and not board.server.runner.server.connections)
     await board.stop()
 
 

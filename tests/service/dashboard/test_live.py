@@ -67,7 +67,8 @@ def see(true: Callable[[], bool], what: str) -> None:
 def agree_on_numbers(browser: Chrome, stats: dict[str, Any]) -> None:
     """Every panel with numbers in it."""
     shown = numbers(browser)
-    for key in ("urls_pending", "hosts", "hosts_pending"):
+    assert text(browser, "#hosts-at-work") == "0", "it is paused"
+    for key in ("urls_pending", "hosts"):
         assert figure(shown[key]) == stats[key], key
     by_outcome = stats["urls_by_outcome"]
     for outcome in ("fetched", "failed"):
@@ -135,7 +136,7 @@ def test_a_crawl_is_watched_asked_stopped_and_found_again(browser: Chrome, tmp_p
             token = (tmp_path / "job" / "dashboard-token").read_text().strip()
             browser.get(f"{url}?token={token}")
             see(lambda: text(browser, "#state") == "running", "the page")
-            see(lambda: text(browser, "#working-words").startswith("Working: "), "that it works")
+            see(lambda: text(browser, "#working-words").startswith("Working. "), "that it works")
 
             # Held still, the page and the statistics are of the same moment.
             see(browser.find_element(By.ID, "pause").is_enabled, "controls")
@@ -196,7 +197,7 @@ def test_the_page_of_a_job_that_is_deleted_says_so(tmp_path: Path, browser: Chro
         shutil.rmtree(tmp_path / "job", ignore_errors=True)
         see(lambda: text(browser, "#state") == "gone", "that the job is gone")
         assert process.wait() == 1
-        said = [text(browser, f"#{name}") for name in ("working-words", "verdict")]
+        said = [text(browser, f"#{name}") for name in ("working-words", "gaps")]
         assert "resume" not in " ".join(said)
         assert "gone" in said[0]
         assert browser.execute_script("return document.body.classList.contains('stale')")

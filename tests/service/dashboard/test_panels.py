@@ -10,6 +10,7 @@ from selenium.webdriver import Chrome
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 
+from crawler.job.metrics.crawl_history import CrawlHistory
 from tests.job.metrics.samples import statistics
 from tests.service.dashboard.browser import (
     TOKEN,
@@ -79,18 +80,20 @@ async def test_the_survey_is_asked_for_again_only_when_records_came(browser: Chr
 async def test_counts_of_failures_are_of_all_also_of_those_that_are_not_listed(browser: Chrome) -> None:
     crawl = Crawl(urls_by_outcome={"failed": 7}, pages_by_status={"2xx": 900, "4xx": 1_234, "5xx": 2})
     listed = [record(2_000 - number, status=404, url=f"http://h.test/{number}") for number in range(100)]
-    crawl.survey = survey(failures=listed)
+    crawl.survey = survey(failures=listed, statuses={"200": 900, "404": 1_230, "429": 4})
     async with shown(crawl) as (_, url):
         await open_page(browser, f"{url}#/failures")
         await until(browser, lambda: text(browser, "#failures-count") == "100 of 1,243 URLs shown")
+        await until(browser, lambda: "4pages whose host asked for fewer requests" in text(browser, "#lost"))
         kinds = (
             "return [...document.querySelectorAll('[data-failures]')].map(node => node.lastElementChild.textContent)"
         )
-        assert await asyncio.to_thread(script(browser, kinds)) == ["1,243", "7", "1,234", "2", "0"]
+        assert await asyncio.to_thread(script(browser, kinds)) == ["1,243", "1,230", "7", "4", "2", "0"]
         for kind, count, rows in (
-            ("4xx", "100 of 1,234 URLs shown", 100),
+            ("4xx", "100 of 1,230 URLs shown", 100),
+            ("429", "0 of 4 URLs shown", 0),
             ("failed", "0 of 7 URLs shown", 0),
-            ("soft404", "", 0),
+            ("soft 404", "", 0),
         ):
             await asyncio.to_thread(browser.find_element(By.CSS_SELECTOR, f"[data-failures='{kind}']").click)
             await until(browser, lambda count=count: text(browser, "#failures-count") == count)
@@ -226,10 +229,12 @@ async def test_errors_by_host_count_every_try_and_hosts_without_a_good_answer_co
 async def test_a_crawl_that_stopped_missed_what_is_pending_and_what_it_made_up_is_not_counted(browser: Chrome) -> None:
     some = {"urls_admitted": 110, "soft404_probes": 10, "urls_pending": 30, "urls_in_flight": 0, "hosts": 1}
     seen = statistics()["seen"] | {"fpp_estimated": 1e-20}
-    crawl = Crawl(**some, state="stopped", seen=seen)
-    async with shown(crawl) as (_, url):
+    crawl, history = Crawl(**some, state="stopped", seen=seen), CrawlHistory()
+    for now in (1.0, 2.0):
+        history.figures.observe(now, crawl.stats())
+    async with shown(crawl, history=history) as (_, url):
         await open_page(browser, f"{url}#/failures")
-        await until(browser, lambda: text(browser, "#lost li").startswith("30"))
+        await until(browser, lambda: "30URLs not visited yet" in text(browser, "#lost"))
         assert await asyncio.to_thread(text, browser, "#progress-words") == "done: 70 of 100 known URLs"
         assert await asyncio.to_thread(text, browser, "#hosts-noun") == "host"
         tab(browser, "seen-set")

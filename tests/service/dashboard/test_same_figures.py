@@ -117,7 +117,7 @@ def test_one_crawl_with_failures_and_revisits_has_the_same_figures_everywhere(br
         assert (outcomes["pages"], outcomes["failed"]) == (figures["fetched"], figures["failed"])
         assert told(text(browser, "#working-words")) == figures
         kinds = "return [...document.querySelectorAll('[data-failures]')].map(({ lastElementChild: e }) => e.innerText)"
-        assert browser.execute_script(kinds) == ["6", "3", "1", "2", "0"], "all, failed, 4xx, 5xx, soft 404"
+        assert browser.execute_script(kinds) == ["6", "3", "2", "1", "0", "0"], "all, failed, 5xx, 4xx, 429, soft 404"
         see(lambda: len(browser.find_elements("css selector", "#failures li")) == 6, "the same URLs are listed")
         api = browser.execute_script("return fetch('api/stats').then((answer) => answer.json())")
         assert {key: api[key] for key in ("urls_by_outcome", "pages_by_status")} == {

@@ -12,9 +12,10 @@ from crawler.base.settings.parts import PURPOSES, FetchSettings, PurposeSettings
 from crawler.engine.understanding import Understanding
 from crawler.frontier.entry import Entry
 from crawler.job.verdict import Draft
-from crawler.url.consent.statements import LINES_MOST, as_words, refusal, stated_in, stricter
-from crawler.url.robots.parse import parse_robots, target_of
+from crawler.url.consent.statements import LINES_MOST, Stated, refusal, stated_in, stricter
+from crawler.url.robots.parse import parse_robots, robots_url, target_of
 from crawler.web.fetch import Response
+from crawler.web.fetch.robots_fetch import locate
 from crawler.web.links.extract import extract_links
 
 NOW = 1_800_000_000.0
@@ -23,6 +24,10 @@ NO_AI = {"ai-input": "no", "ai-train": "no"}
 NOTHING = dict.fromkeys(PURPOSES, "no")
 GONE = {"search": "no", "ai-input": "no", "ai-train": "no", "archive": "no"}
 RESERVED = {"tdm": "no", "ai-train": "no"}
+
+
+def as_words(stated: Stated) -> dict[str, str]:
+    return {purpose: word for purpose, (word, _) in stated.items()}
 
 
 class NoWeb:
@@ -46,8 +51,9 @@ def said(
     draft = understanding.verdict(Entry(href, 0), answer, NOW, False, False)
     assert isinstance(draft, Draft)
     stated = {} if rules.statements is None else rules.statements.of(target_of(href))
-    understanding.add_terms(draft, stated, rules.license)
     record = draft.record
+    record.consent = stricter(stated, record.consent)
+    record.license = record.license or (rules.license and locate(rules.license, robots_url(href)))
     if body is not None and kind == "text/html":
         web: Any = NoWeb()
         facts = understanding.page(web, draft, extract_links(body, "utf-8", understanding.links))
@@ -237,8 +243,7 @@ LICENSES: list[tuple[str, list[tuple[str, str]], str, str | None]] = [
         "http://h.test/b.xml",
     ),
     ("License: /r.xml", [("Link", f"</a.xml>; {RSL}")], "", "http://h.test/a.xml"),
-    ("", [("tdm-policy", "/p.json")], "", "http://h.test/p.json"),
-    ("", [], meta("tdm-policy", "/p.json"), "http://h.test/p.json"),
+    ("", [("tdm-policy", "/p.json")], meta("tdm-policy", "/p.json"), None),
 ]
 
 
@@ -272,5 +277,5 @@ def test_a_page_is_refused_for_what_it_refuses(
 
 
 def test_no_order_of_statements_makes_them_less_strict() -> None:
-    parts = [{"tdm": (allowed, str(number))} for number, allowed in enumerate((True, False, True))]
-    assert [stricter(*parts[at:], *parts[:at])["tdm"] for at in range(3)] == [(False, "1")] * 3
+    parts = [{"tdm": (word, str(number))} for number, word in enumerate(("yes", "no", "yes"))]
+    assert [stricter(*parts[at:], *parts[:at])["tdm"] for at in range(3)] == [("no", "1")] * 3

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from crawler.url.consent.statements import as_words
 from crawler.url.consent.terms import (
     BYTES_MOST,
     RSL_FILE,
@@ -16,6 +15,7 @@ from crawler.url.consent.terms import (
     read_terms,
     terms_statements,
 )
+from tests.url.consent.test_statements import as_words
 
 RESERVED, FREE = {"tdm": "no", "ai-train": "no"}, {"tdm": "yes"}
 HOST = "http://h.test:8080/"
@@ -24,7 +24,7 @@ HOST = "http://h.test:8080/"
 def said(kind: str, body: bytes, path: str, href: str = HOST) -> dict[str, str]:
     rules, why = read_terms(kind, body, href)
     assert why is None
-    return as_words(terms_statements({kind: rules}).of(path))
+    return as_words(terms_statements(kind, rules).of(path))
 
 
 def rule(location: Any, reservation: Any = 1) -> dict[str, Any]:

@@ -82,6 +82,6 @@ def test_it_does_not_explain_a_hop_off_the_site_by_patterns_that_are_about_the_s
     made = boundary(scope={"include": ["/docs/*"]}, crawl={"hops_outside": 1})
     assert made.explain("http://o.test/a", 1) == [
         "Out of scope: its host o.test is not among h.test.",
-        "If a page links to it, it is followed up to 1 hop off the scope (crawl.hops_outside).",
+        "If a page links to it, it is followed up to 1 hop outside the scope (crawl.hops_outside).",
     ]
     assert made.explain("http://h.test/a", 1)[1:] == ["Not included: it matches no scope.include."]

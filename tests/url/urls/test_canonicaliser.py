@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from crawler.url.urls.canonicaliser import Canonical, Canonicaliser
 from crawler.url.urls.host_key import host_key
-from crawler.url.urls.steps import STEPS, identity
+from crawler.url.urls.normalising_steps import STEPS, identity
 from crawler.url.urls.whatwg import TRIMMED, Rejected
 from tests.examples import TIMES
 from tests.url.urls.made import absolute, bases, reference, rule_choices, texts

@@ -10,7 +10,7 @@ import pytest
 
 from crawler.url.urls.canonicaliser import Canonicaliser
 from crawler.url.urls.host_key import host_key, host_name, surt
-from crawler.url.urls.steps import drop_userinfo, identity
+from crawler.url.urls.normalising_steps import drop_userinfo, identity
 from crawler.url.urls.whatwg import Rejected
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from crawler.url.urls.canonicaliser import Canonical, Canonicaliser
-from crawler.url.urls.steps import drop_userinfo
+from crawler.url.urls.normalising_steps import drop_userinfo
 from crawler.url.urls.whatwg import Rejected, requested
 from tests.url.urls.made import reference
 

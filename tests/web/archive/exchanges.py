@@ -9,7 +9,7 @@ from fastwarc.warc import ArchiveIterator as FastIterator
 from hypothesis import strategies as st
 from warcio.archiveiterator import ArchiveIterator
 
-from crawler.web.archive.capture_records import RANDOM_BYTES, Capture, Earlier, payload_digest, records
+from crawler.web.archive.exchange_records import RANDOM_BYTES, Capture, Earlier, payload_digest, records
 
 RANDOM = bytes(range(RANDOM_BYTES))
 AT = 1_700_000_000_123  # 2023-11-14T22:13:20.123Z

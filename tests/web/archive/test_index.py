@@ -8,8 +8,8 @@ import json
 
 import pytest
 
-from crawler.web.archive.capture_records import Capture, Earlier
 from crawler.web.archive.cdxj import HEAD_MOST, line_of
+from crawler.web.archive.exchange_records import Capture, Earlier
 from crawler.web.archive.gzip_member import members
 from crawler.web.archive.payloads import decode_payload, encode_payload
 from crawler.web.archive.surt import surt

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from crawler.web.archive.capture_records import Capture
+from crawler.web.archive.exchange_records import Capture
 from crawler.web.archive.gzip_member import member, members
 from crawler.web.archive.warc_reader import FoundRecord, WarcError, read_records
 from tests.examples import TIMES

@@ -12,11 +12,11 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from crawler.web.archive.capture_records import Capture, Earlier, payload_digest
+from crawler.web.archive.exchange_records import Capture, Earlier, payload_digest
 from crawler.web.archive.gzip_member import members
 from crawler.web.archive.http_block import request_block, response_head, status_of
 from crawler.web.archive.labels import date_label, digest_label, record_id, sha1
-from crawler.web.archive.warc_record import warcinfo
+from crawler.web.archive.record_layout import warcinfo
 from tests.examples import TIMES
 from tests.web.archive.exchanges import (
     AT,

@@ -14,7 +14,7 @@ OWN, OTHER, GOOGLE = "https://api.example.co.uk/x", "https://cdn.test/x", "https
 ANY, NONE, POST, IN = {"third_parties": "any"}, {"third_parties": "none"}, {"post": "same-site"}, {"in_scope": True}
 TYPE, THIRD, METHOD, TRACKER = Refusal.TYPE, Refusal.THIRD_PARTY, Refusal.METHOD, Refusal.TRACKER
 READ, DATA, TAKEN = (Kind.SCRIPT, Kind.STYLESHEET), (Kind.DATA, Kind.DOCUMENT), ("GET", "HEAD")
-SHOWN, OTHERS = (Kind.IMAGE, Kind.FONT, Kind.MEDIA, Kind.OTHER), ("PUT", "DELETE", "PATCH", "OPTIONS", "x")
+SHOWN, OTHERS = (Kind.OTHER,), ("PUT", "DELETE", "PATCH", "OPTIONS", "x")
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawler.web.browser.http_cache import Get, HttpCache
-from crawler.web.browser.rendered import Answer, Kind
+from crawler.web.browser.http_cache import HttpCache
+from crawler.web.browser.rendered import Answer, Kind, SubRequest
 
 NOW, URL, BIG = 1_700_000_000.0, "http://a.test/x", 2**20
 
@@ -17,8 +17,8 @@ def answer(*headers: str, status: int = 200, body: bytes = b"x") -> Answer:
     return Answer(status, tuple((name, value) for name, _, value in pairs), body)
 
 
-def get(at: float = NOW, kind: Kind = Kind.DATA, url: str = URL, **headers: str) -> Get:
-    return Get(url, kind, headers, at)
+def get(kind: Kind = Kind.DATA, url: str = URL, **headers: str) -> SubRequest:
+    return SubRequest(url, "GET", kind, headers)
 
 
 TAG, LIFE = 'ETag: "a"', "Cache-Control: max-age=60"
@@ -40,7 +40,7 @@ def test_how_long_an_answer_is_fresh(fresh: float | None, text: str) -> None:
     status, rest = (int(rest[:3]), rest[3:].strip()) if rest[:3].isdigit() else (200, rest)
     cache, small = HttpCache(BIG), HttpCache(2_000)
     for each in (cache, small):
-        each.keep(get(kind=kind), answer(*rest.split("|"), status=status))
+        each.keep(get(kind=kind), NOW, answer(*rest.split("|"), status=status))
     kept = cache.find(get(kind=kind))
     assert (None if kept is None else max(0.0, kept.fresh_until - NOW)) == fresh
     assert small.find(get(kind=kind)) is None
@@ -56,18 +56,18 @@ def test_how_long_an_answer_is_fresh(fresh: float | None, text: str) -> None:
 )  # fmt: skip
 def test_an_answer_is_for_requests_like_its_own(said: str, header: str, found: bool) -> None:
     cache = HttpCache(BIG)
-    cache.keep(get(**{header: "1"}), answer(LIFE, said))
+    cache.keep(get(**{header: "1"}), NOW, answer(LIFE, said))
     assert [cache.find(get(**{header: value})) is not None for value in "12"] == [True, found]
 
 
 def test_what_still_holds_gets_the_headers_of_the_new_answer_and_a_new_life() -> None:
     cache = HttpCache(BIG)
-    cache.keep(get(), answer(TAG, "Content-Type: text/css", "X: old", "Set-Cookie: a=b"))
+    cache.keep(get(), NOW, answer(TAG, "Content-Type: text/css", "X: old", "Set-Cookie: a=b"))
     kept = cache.find(get())
     assert kept is not None
     assert kept.conditions == {"if-none-match": '"a"'}
     said = answer("X: new", "Content-Type: text/html", "Cache-Control: max-age=5", status=304)
-    whole = cache.revalidate(get(NOW + 9), kept, said)
+    whole = cache.revalidate(get(), NOW + 9, kept, said)
     assert (whole.status, whole.body, len(whole.headers)) == (200, b"x", 5)
     assert dict(whole.headers) | {"X": "new", "Content-Type": "text/css"} == dict(whole.headers)
     again = cache.find(get())
@@ -82,7 +82,7 @@ def test_the_cache_keeps_its_bound_and_what_was_used_last(asked: list[tuple[int,
     cache = HttpCache(50_000)
     for path, origin, size in asked:
         one = get(url=f"{URL}{path}", origin=origin)
-        cache.keep(one, answer("Cache-Control: max-age=60", body=bytes(size)))
+        cache.keep(one, NOW, answer("Cache-Control: max-age=60", body=bytes(size)))
         kept = cache.find(one)
         assert kept is not None or size > 10_000
         assert 0 <= cache.bytes <= 50_000

@@ -45,10 +45,10 @@ export class Chart {
     this.redraw();
   }
 
-  // Draws nothing in a hidden tab.
+  // Draws nothing in a hidden tab, nor a single point, which has no time axis.
   redraw() {
     const [width, height] = [this.box.clientWidth, this.box.clientHeight];
-    if (!this.data?.t?.length || document.hidden || !width) return;
+    if (!(this.data?.t?.length > 1) || document.hidden || !width) return;
     const [low, high] = this.band.map((key) => this.data[key] ?? []);
     const known = (value) => (this.log && value !== null ? Math.max(value, FLOOR) : value);
     const column = (key) => (this.data[key] ?? this.data.t.map(() => null)).map((value, index) => (key.startsWith(this.measured) && !(low[index] > NARROW * high[index]) ? null : known(value)));

@@ -9,9 +9,10 @@ import { badge, badgeKind, recordRemedy, recordWords } from "./words.js";
 const KINDS = {
   all: () => true,
   failed: (record) => record.outcome === "failed",
-  "4xx": (record) => record.outcome === "fetched" && record.status >= 400 && record.status < 500,
+  "4xx": (record) => record.outcome === "fetched" && record.status >= 400 && record.status < 500 && record.status !== 429,
+  429: (record) => record.outcome === "fetched" && record.status === 429,
   "5xx": (record) => record.outcome === "fetched" && record.status >= 500,
-  soft404: (record) => record.outcome === "soft404",
+  "soft 404": (record) => record.outcome === "soft404",
 };
 
 const LISTED = 50; // hosts
@@ -70,12 +71,19 @@ function draw() {
   write(find("failures-none"), records.length ? (totals[kind] ? "None of the newest URLs are of this kind: Download has all." : "None of this kind.") : "Nothing failed or broken so far.");
 }
 
+function createKind(name) {
+  const button = make("button", { type: "button", "data-failures": name }, `${name} `, make("small"));
+  button.addEventListener("click", () => reveal(name));
+  return button;
+}
+
 // Each URL is listed once, with its last visit.
 function count() {
-  for (const button of document.querySelectorAll("[data-failures]")) {
-    write(button.lastElementChild, format.figure(totals[button.dataset.failures] ?? 0));
-    set(button, "ariaPressed", String(button.dataset.failures === kind));
-  }
+  const names = Object.keys(KINDS).sort((one, other) => (totals[other] ?? 0) - (totals[one] ?? 0) || (other === "all") - (one === "all"));
+  keep(find("failure-kinds"), names, (name) => name, createKind, (button, name) => {
+    write(button.lastElementChild, format.figure(totals[name] ?? 0));
+    set(button, "ariaPressed", String(name === kind));
+  });
   if (held) return;
   const listed = records.filter(KINDS[kind]).length;
   const more = (totals[kind] ?? 0) > listed;
@@ -83,8 +91,8 @@ function count() {
 }
 
 // Shows the totals counted by the crawl.
-export function showTotals({ failed = 0, client = 0, server = 0, soft = 0 }) {
-  totals = { all: failed + client + server + soft, failed, "4xx": client, "5xx": server, soft404: soft };
+export function showTotals({ failed = 0, client = 0, throttled = 0, server = 0, soft = 0 }) {
+  totals = { all: failed + client + throttled + server + soft, failed, "4xx": client, 429: throttled, "5xx": server, "soft 404": soft };
   count();
 }
 
@@ -172,5 +180,5 @@ export const reveal = (wanted) => go("failures", wanted);
 export function begin() {
   // When the list is no longer in use, show the survey that arrived meanwhile, even if it has not changed since.
   for (const event of ["pointerleave", "focusout"]) find("failures").addEventListener(event, () => setTimeout(() => held && showFailures(held)));
-  for (const button of document.querySelectorAll("[data-failures]")) button.addEventListener("click", () => reveal(button.dataset.failures));
+  count();
 }

@@ -3,7 +3,7 @@
 import { get, post, token } from "./api.js";
 import { cut, find, inUse, keep, make, mark, recut, set, write } from "./dom.js";
 import * as format from "./format.js";
-import { cause, className, mainClass, remedy, stateMark, stateWords } from "./words.js";
+import { cause, className, isAtWork, mainClass, remedy, stateMark, stateWords } from "./words.js";
 
 const LIMIT = 50;
 const QUEUE = 8; // entries shown of a host's queue, and of its recent visits
@@ -246,20 +246,15 @@ export async function refresh(wished = false) {
   }
 }
 
-// Shows the number of hosts in each state; null until all were counted once. A host waiting for its gap counts as working.
-// If the table has all hosts, they are counted by the words in their rows, which are more specific than the states.
-export function showStates(counts) {
+// Shows the number of hosts in each state; null until all were counted once. Some of the finished ones gave no page.
+export function showStates({ hosts_by_state: counts }) {
   const sums = new Map();
-  const all = shown.length > 0 && !view.q && shown.length === total;
-  for (const row of all ? shown : []) {
-    const words = stateWords(row);
-    sums.set(words, { words, mark: stateMark(row), number: 1 + (sums.get(words)?.number ?? 0) });
-  }
-  for (const [state, number] of all ? [] : Object.entries(counts ?? {})) {
-    const words = stateWords({ state, fetched: 1 });
-    if (number) sums.set(words, { words, mark: stateMark({ state, fetched: 1 }), number: number + (sums.get(words)?.number ?? 0) });
+  for (const [state, number] of Object.entries(counts ?? {})) {
+    const words = isAtWork(state) ? "at work" : state === "idle" ? "finished" : stateWords({ state });
+    if (number) sums.set(words, { words, mark: stateMark({ state }), number: number + (sums.get(words)?.number ?? 0) });
   }
   keep(find("host-states"), [...sums.values()], ({ words }) => words, ({ words, mark: kind }) => make("li", { "data-mark": kind }, `${words} `, make("b")), (node, { number }) => write(node.lastChild, format.figure(number)));
+  write(find("hosts-at-work"), format.narrow(sums.get("at work")?.number ?? 0));
 }
 
 // Called once a second with the tick: requests the table again when due, while it is visible or still empty.

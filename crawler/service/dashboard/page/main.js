@@ -25,7 +25,9 @@ const SPANS = { recent: 300, hour: 3600, all: Infinity }; // seconds
 const RETRY = [1000, 2000, 4000, 8000]; // milliseconds
 const REDRAW = { recent: 1000, hour: 10_000, all: 10_000 }; // milliseconds between two drawings of the charts
 
-const say = (event) => write(find("flow-event"), event ? `${format.stamp(event.time)} ${event.kind}: ${event.host ?? ""} ${event.text}` : "▲ marks an event");
+const killed = () => (last.stats.checkpoint ? `killed; charts end at the checkpoint of ${format.stamp(last.point.t)}` : "killed before its first checkpoint");
+const rest = () => (last?.stats.stopped_by === "killed" ? killed() : "▲ marks an event");
+const say = (event) => write(find("flow-event"), event ? `${format.stamp(event.time)} ${event.kind}: ${event.host ?? ""} ${event.text}` : rest());
 
 const charts = [
   ...timeCharts(say),
@@ -58,6 +60,7 @@ let drawn = 0;
 function drawCharts(now = true) {
   if (!series[span] || (!now && Date.now() - drawn < REDRAW[span])) return;
   drawn = Date.now();
+  say();
   for (const chart of charts) chart.draw(series[span], log.all());
   for (const spark of sparks) spark.draw(series[span]);
 }
@@ -105,7 +108,7 @@ function showCounts(stats) {
   }
   for (const [noun, number] of [["page", urls.fetched], ["host", stats.hosts]]) write(find(`${noun}s-noun`), number === 1 ? noun : `${noun}s`);
   const wrong = missed.wrongOf(stats);
-  const broken = sum(wrong, "client", "server", "soft");
+  const broken = sum(wrong, "client", "throttled", "server", "soft");
   failures.showTotals(wrong);
   write(find("broken-note"), broken ? `and ${format.figure(broken)} broken` : "none broken");
   write(find("bytes-note"), stats.pages_fetched ? `${format.bytes((stats.bytes_fetched ?? 0) / stats.pages_fetched)} a visit` : "–");
@@ -122,9 +125,10 @@ function showStale(stale, why = "Not connected.") {
 let last = null;
 
 function show(message) {
-  // If the crawl was over before the page was opened, the last minutes have no data.
-  if (!last && ["ended", "stopped"].includes(message.stats.state)) choose("all");
+  const first = !last;
   last = message;
+  // If the crawl was over before the page was opened, the last minutes have no data.
+  if (first && ["ended", "stopped"].includes(message.stats.state)) choose("all");
   showStale(message.standing === "gone");
   append(message.point);
   survey.note(message.records_new);
@@ -144,14 +148,14 @@ function draw(message) {
   showProgress(message);
   share = shareDone(message);
   attention.showAttention(message);
-  missed.showMissed(message);
+  missed.showMissed(stats);
   showCounts(stats);
   showSeen(message);
   showMachines(stats, point);
   showState(message.standing || stats.state);
   controls.showControls(stats);
   log.showLog(news);
-  hosts.showStates(stats.hosts_by_state);
+  hosts.showStates(stats);
   if (records) ticker.showRecords(records, fresh);
   for (const part of [hosts, attention, survey, job]) part.tick(stats);
   drawCharts(false);
@@ -218,7 +222,6 @@ function again() {
 
 document.addEventListener("visibilitychange", again);
 
-say();
 takeTokenFromAddress();
 for (const part of [controls, failures, hosts, job, log, map, ticker]) part.begin();
 attention.begin();

@@ -1,6 +1,6 @@
-// Whether the crawl is done, and what it missed: failures, and URLs excluded by rules and limits.
+// What the crawl missed: failures, and URLs excluded by rules and limits.
 
-import { find, keep, make, set, write } from "./dom.js";
+import { find, keep, make, write } from "./dom.js";
 import * as format from "./format.js";
 
 // Limits that leave links out, by setting: what is left out, and how to get it.
@@ -27,9 +27,17 @@ const RULES = {
 
 const total = (...numbers) => numbers.reduce((sum, number) => sum + (number ?? 0), 0);
 
+let answered429 = 0; // URLs, as counted in the survey: the statistics have them among the others with 4xx
+
+export const noteStatuses = (statuses) => {
+  answered429 = statuses?.[429] ?? 0;
+};
+
 // Returns the counts of URLs whose last visit went wrong.
 export function wrongOf({ urls_by_outcome: urls, pages_by_status: pages }) {
-  return { failed: urls?.failed, client: pages?.["4xx"], server: pages?.["5xx"], soft: urls?.soft404, blocked: urls?.blocked };
+  const all = pages?.["4xx"] ?? 0;
+  const throttled = Math.min(all, answered429);
+  return { failed: urls?.failed, client: all - throttled, throttled, server: pages?.["5xx"], soft: urls?.soft404, blocked: urls?.blocked };
 }
 
 function lost(stats) {
@@ -38,12 +46,13 @@ function lost(stats) {
   return [
     ["pending", Math.max(0, pending), "URLs not visited yet", stats.state === "stopped" ? "run the same command to resume" : "the crawl will visit them"],
     ["failed", wrong.failed, "URLs without an answer", "crawler retry --failed visits them again", "failed"],
-    ["4xx", wrong.client, "pages with a status 4xx, such as 404 not found", "correct the links on the pages that contain them", "4xx"],
-    ["5xx", wrong.server, "pages with a status 5xx, server errors", "visit them again later", "5xx"],
-    ["soft404", wrong.soft, "pages with “not found” and status 200 (soft 404)", "the links to them are broken", "soft404"],
+    ["answered 4xx", wrong.client, "pages with a status 4xx, such as 404 not found", "correct the links on the pages that contain them", "4xx"],
+    ["answered 429", wrong.throttled, "pages whose host asked for fewer requests (status 429)", "visit them again later, with a longer politeness.delay", "429"],
+    ["answered 5xx", wrong.server, "pages with a status 5xx, server errors", "visit them again later", "5xx"],
+    ["soft 404", wrong.soft, "pages with “not found” and status 200 (soft 404)", "the links to them are broken", "soft 404"],
     ["blocked", wrong.blocked, "URLs behind a challenge, login or paywall", "give the crawl a login, or ask the owner"],
-    ["skipped", Math.round(stats.seen?.expected_urls_skipped ?? 0), "URLs probably skipped by mistake", "they looked known to the seen-set; with a ledger they are crawled"],
-    ["seeds", stats.seeds_rejected, "lines of the seeds that are not URLs", "correct them and run again"],
+    ["skipped by mistake", Math.round(stats.seen?.expected_urls_skipped ?? 0), "URLs probably skipped by mistake", "they looked known to the seen-set; with a ledger they are crawled"],
+    ["wrong in the seeds", stats.seeds_rejected, "lines of the seeds that are not URLs", "correct them and run again"],
   ];
 }
 
@@ -51,30 +60,24 @@ function leftOut(stats) {
   const held = Object.entries(stats.urls_held_back ?? {});
   const limits = Object.entries(stats.links_left_out ?? {});
   const excluded = (stats.urls_by_outcome?.excluded ?? 0) - total(...held.map(([, number]) => number));
-  const by = stats.links_left_out ?? {};
   return [
     ["excluded", Math.max(0, excluded), "URLs excluded by robots.txt, a pattern or a block", "crawler tail --outcome excluded lists them; if a robots.txt was unreachable, crawler retry --excluded robots"],
     ...held.map(([rule, number]) => [rule, number, RULES[rule]?.[0] ?? `URLs excluded by ${rule}`, RULES[rule]?.[1] ?? `change ${rule}: the next run crawls them`]),
     ...limits.map(([setting, number]) => [setting, number, LIMITS[setting]?.[0] ?? `left out by ${setting}`, `${LIMITS[setting]?.[1] ?? `change ${setting}`}: the next run crawls them`]),
-    ["include", by["scope.include"] === undefined ? stats.links_not_included : 0, "links that match no include pattern", "as configured (scope.include)"],
-    ["exclude", by["scope.exclude"] === undefined ? stats.links_excluded : 0, "links that match an exclude pattern", "as configured (scope.exclude)"],
-    ["off", by["crawl.scope"] ? 0 : stats.links_off_scope, "links outside the scope", "as configured (--scope)"],
+    ["off", stats.links_left_out?.["crawl.scope"] ? 0 : stats.links_off_scope, "links outside the scope", "as configured (--scope)"],
     ["trapped", stats.links_trapped, "links into traps", "their hosts generate endless URLs"],
     ["copies", total(stats.links_of_copies, stats.links_of_soft404), "links on copies and “not found” pages", "the original pages have them"],
-    ["filtered", by["hooks.filter_link"] === undefined ? stats.links_filtered : 0, "links that your code filtered out", "as configured (hooks.filter_link)"],
     ["invalid", stats.links_rejected, "links that are not web addresses", "such as mailto: and broken URLs"],
   ];
 }
 
-// The state in a few words: the sentence next to it has the reason, the lists below have the numbers.
-function verdict({ stats, standing, fresh }) {
-  if (standing === "gone") return ["bad", "Gone"];
-  if (standing === "failed") return ["bad", "Nothing fetched"];
-  if (fresh) return [stats.state === "stopped" ? "wait" : "good", "Up to date"];
-  if (stats.urls_pending || stats.urls_in_flight) return [stats.state === "stopped" ? "wait" : "run", "Not done"];
-  if (!stats.urls_admitted) return ["run", "No URLs yet"];
-  if (stats.state === "running") return ["run", "Nothing pending"];
-  return lost(stats).some(([, number]) => number) || stats.urls_by_outcome?.excluded ? ["wait", "Done, with gaps"] : ["good", "Done"];
+// What the crawl missed, in one line.
+function gaps(stats) {
+  const { "crawl.scope": off, ...limits } = stats.links_left_out ?? {};
+  const excluded = [["excluded by rules", stats.urls_by_outcome?.excluded], ["left out by limits", total(...Object.values(limits))]];
+  const [pending, ...others] = lost(stats);
+  const words = some([...others, ...excluded]).map(([name, number]) => `${format.figure(number)} ${name}`);
+  return `Missed${["ended", "stopped"].includes(stats.state) ? "" : " so far"}: ${words.join(", ") || "nothing"}${pending[1] ? `; ${format.figure(pending[1])} pending` : ""}`;
 }
 
 let show = () => {};
@@ -95,13 +98,11 @@ function update(node, [, number, what, how]) {
   write(node.children[2], how);
 }
 
-const some = (rows) => rows.filter(([, number]) => number);
+// The rows that are not 0, the largest first.
+const some = (rows) => rows.filter(([, number]) => number).sort(([, one], [, other]) => other - one);
 
-export function showMissed(message) {
-  const { stats } = message;
-  const [mark, text] = verdict(message);
-  set(find("verdict").dataset, "mark", mark);
-  write(find("verdict"), text);
+export function showMissed(stats) {
+  write(find("gaps"), gaps(stats));
   for (const [id, rows] of [["lost", some(lost(stats))], ["left-out", some(leftOut(stats))]]) {
     keep(find(id), rows, ([name]) => name, create, update);
     find(`${id}-none`).hidden = rows.length > 0;

@@ -53,18 +53,20 @@ const HELD = {
   retry: "waiting to try again",
 };
 
-const RESTING = ["ready", "leased", "robots", "queued", "waiting"]; // when the crawl is not running, hosts in these states wait for it
+const WORKING = ["ready", "leased", "robots", "queued", "waiting"]; // when the crawl is not running, hosts in these states wait for it
 let running = true;
 
 export const setRunning = (runs) => {
   running = runs;
 };
 
+export const isAtWork = (state) => running && WORKING.includes(state);
+
 // True if the host has used up its budget: this is intended, so nothing is wrong.
 export const isUsedUp = (row) => row.state === "blocked" && row.rule === "budget";
 
 export function stateWords(row) {
-  if (!running && RESTING.includes(row.state)) return "to be resumed";
+  if (!running && WORKING.includes(row.state)) return "to be resumed";
   if (isUsedUp(row)) return "limit reached";
   if (row.state === "idle" && row.no_page) return "no page";
   return (row.state === "waiting" && HELD[row.rule]) || (STATES[row.state] ?? row.state);
@@ -80,7 +82,7 @@ export function stateMark(row) {
   if (isUsedUp(row)) return "done";
   if (["retired", "blocked"].includes(row.state)) return "bad";
   if (row.state === "snoozed" || row.state === "paused" || isHeld(row)) return "wait";
-  if (!running && RESTING.includes(row.state)) return "wait";
+  if (!running && WORKING.includes(row.state)) return "wait";
   if (row.state === "idle") return row.no_page && row.no_page !== "excluded" ? "bad" : "done";
   return "good";
 }

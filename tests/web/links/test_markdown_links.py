@@ -7,7 +7,7 @@ from contextlib import closing
 
 from crawler.base.settings.parts import DescribedLinks, LinkSettings
 from crawler.web.links.extract import PageLinks
-from crawler.web.links.markdown import PIECE, markdown_links
+from crawler.web.links.markdown_links import PIECE, markdown_links
 from crawler.web.parsing.pages import PageParser
 from crawler.web.parsing.wire import Kind, ParseLimits
 

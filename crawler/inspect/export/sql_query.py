@@ -18,10 +18,10 @@ from typing import Any, NamedTuple
 from crawler.base.faults import UserFault
 from crawler.base.memory import available_memory
 from crawler.inspect.export.columns import OTHER, Column, Kind
-from crawler.inspect.export.tables import MissingLibraryError, Source, grouped
+from crawler.inspect.export.tables import TABLES, MissingLibraryError, Source, grouped
 
 # The tables that can be read, and their names in an export; ``pages`` is a view of ``records``.
-READ = {"records": "pages", "links": "links", "text": "text", "structured": "structured", "hosts": "hosts"}
+READ = {"records" if table == "pages" else table: table for table in TABLES}
 # For each URL, the last record with content: a record with status 304 only confirms an earlier one.
 _PAGES = """CREATE VIEW pages AS SELECT * FROM records WHERE record IN (
     SELECT coalesce(max(record) FILTER (status IS DISTINCT FROM 304), max(record)) FROM records GROUP BY url)"""

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from crawler.web.archive.http_block import REQUEST_TYPE, RESPONSE_TYPE, request_block, response_head, status_of
 from crawler.web.archive.labels import ID_BYTES, date_label, digest_label, record_id, sha1
-from crawler.web.archive.warc_record import FIELDS_TYPE, Field, Kind, fields_block, lines, one_line, record
+from crawler.web.archive.record_layout import FIELDS_TYPE, Field, Kind, fields_block, lines, one_line, record
 
 DOCUMENT_TYPE = "text/html; charset=utf-8"
 RECORDS = 3  # maximum number of records per exchange

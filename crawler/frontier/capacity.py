@@ -2,33 +2,20 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
-
 from msgspec import Struct
 
+from crawler.base.figures import Worded
 from crawler.frontier.slot_share import ALL, QUICK, Kinds
 
 
-class Bar(StrEnum):
-    """The limit that a due host waits for. If several limits apply, the first in this list counts."""
+class Bar(Worded):
+    """The limit that a due host waits for, and the reason in the host table. If several limits apply, the first in this
+    list counts."""
 
-    CRAWL = "crawl"  # the crawl hands out no URLs
-    RATE = "rate"  # requests wait for the rate limit of all hosts together
-    SLOT = "slot"  # no slot is free, or none for hosts of its kind
-    TURN = "turn"  # other hosts go first
-
-    @property
-    def words(self) -> str:
-        """The reason in the host table."""
-        return _WORDS[self]
-
-
-_WORDS = {
-    Bar.CRAWL: "due, but the crawl hands out no URLs now",
-    Bar.RATE: "due, but requests wait for the rate limit (politeness.rate)",
-    Bar.SLOT: "due, but waiting for a slot",
-    Bar.TURN: "due, but waiting for its turn among other hosts",
-}
+    CRAWL = "crawl", "due, but the crawl hands out no URLs now"
+    RATE = "rate", "due, but requests wait for the rate limit (politeness.rate)"
+    SLOT = "slot", "due, but waiting for a slot"  # no slot is free, or none for hosts of its kind
+    TURN = "turn", "due, but waiting for its turn among other hosts"
 
 
 class Serving(Struct, frozen=True):

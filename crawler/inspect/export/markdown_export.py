@@ -9,14 +9,14 @@ from pathlib import Path
 from crawler.inspect.crawl_partitions import crawl_partitions
 from crawler.inspect.export.beside import ExportError, check_outside
 from crawler.inspect.export.kept_parts import ends_of_outputs
-from crawler.inspect.export.refused import Purposes, refused
-from crawler.inspect.record_stream import Tail, once_known
+from crawler.inspect.record_stream import Purposes, Tail, once_known, refused
 from crawler.job.crawl_file import read_crawl_file
 from crawler.job.directory import PAGES
 from crawler.job.identity import read_identity
 from crawler.job.job_lock import lock_holder
 from crawler.job.markdown_files import TEXT, derive, name_of_job
-from crawler.job.output.reverse_reader import decoded, lines_backwards
+from crawler.job.output.record_reader import decoded
+from crawler.job.output.reverse_reader import lines_backwards
 from crawler.job.output.rotated_files import Size
 from crawler.job.records import End, file_number
 

@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from crawler.base.figures import count, size
+from crawler.base.figures import count, duration, size
 from crawler.engine.lifecycle import Stop
 from crawler.job.crawl_file import holds_crawl
 from crawler.job.directory import PAGES
@@ -17,7 +17,6 @@ from crawler.service.progress.summary import (
     harvest_text,
     missed,
     rendered_text,
-    run_duration,
     state_text,
     urls_text,
 )
@@ -58,7 +57,7 @@ def left_over(done: Mapping[str, int], had: int, seconds: float) -> str:
     if not had:
         return "no partition was left for this worker: other workers have all of them"
     several = "its partition has" if had == 1 else f"its {count(had)} partitions have"
-    return f"over after {run_duration(seconds)}: {several} moved to other workers\n{_this_run(done)}"
+    return f"over after {duration(seconds)}: {several} moved to other workers\n{_this_run(done)}"
 
 
 def _this_run(done: Mapping[str, int]) -> str:

@@ -14,6 +14,7 @@ from msgspec import Struct
 
 from crawler.job.records import Outcome, PageRecord
 from crawler.job.verdict import Draft
+from crawler.url.scope.store_choice import StoreChoice
 
 HANDED_OVER = frozenset((Outcome.FETCHED, Outcome.REDIRECT))
 
@@ -51,13 +52,9 @@ class Handled(Struct, frozen=True):
 
 
 class PageHandler(Protocol):
-    """The calls of a run to user code."""
+    """The calls of a run to user code. ``choice``: which pages are passed to the code."""
 
-    def wants_body(self, content_type: str | None) -> bool:
-        """Return whether the code needs bodies of this type (``type/subtype`` in lower case)."""
-
-    def wants(self, record: PageRecord) -> bool:
-        """Return whether the page is passed to the code."""
+    choice: StoreChoice
 
     async def handle(self, page: HandedPage) -> Handled:
         """Return the code's result for the page when it is done. Raises Withdrawn."""

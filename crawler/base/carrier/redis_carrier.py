@@ -121,12 +121,13 @@ class RedisCarrier:
         """See ``Carrier``."""
         clock = asyncio.get_running_loop().time
         deadline = clock() + wait
-        while True:
-            await self._servers.learn()
-            found, left = await self._read_now(after, most), deadline - clock()
-            if found or left <= 0:
-                return found
+        await self._servers.learn()
+        found, positions = await self._read_now(after, most)
+        while not found and (left := deadline - clock()) > 0:
             await asyncio.sleep(min(_POLL, left))
+            await self._servers.learn()
+            found = self._entries(await self._servers.ask(self._commands(positions, most)))
+        return found
 
     async def trim(self, stream: str, upto: Position) -> None:
         """See ``Carrier``."""
@@ -173,8 +174,11 @@ class RedisCarrier:
         """Close all connections. Calls that wait for answers raise CarrierError; any later call connects again."""
         await self._servers.close()
 
-    async def _read_now(self, after: Mapping[str, Position], most: int) -> dict[str, list[Entry]]:
-        """Return the entries available now; unknown positions count as START."""
+    async def _read_now(
+        self, after: Mapping[str, Position], most: int
+    ) -> tuple[dict[str, list[Entry]], dict[str, Position]]:
+        """Return the entries available now, and the positions after which they were read; unknown positions become
+        START."""
         positions = {name: position if _POSITION.fullmatch(position) else START for name, position in after.items()}
         reads = self._commands(positions, most)
         answers = await self._servers.ask([*reads, *map(self._last, positions)])
@@ -184,7 +188,7 @@ class RedisCarrier:
         if lost:
             answers = await self._servers.ask(self._commands(lost, most))
             found |= self._entries(answers)
-        return found
+        return found, positions | lost
 
     def _commands(self, positions: Mapping[str, Position], most: int) -> list[Command]:
         """Return one command for each group of keys that can share a command."""

@@ -30,7 +30,7 @@ from crawler.seen.slices.fpp_model import compound
 LATELY, RECENTLY = 10.0, 60.0  # window in seconds for pages per second: the fewer pages, the longer the window
 ENOUGH = 10  # pages after which the window need not grow
 SHORTEST, LONGEST = 60.0, 1_800.0  # window in seconds for the pace: the fewer finished URLs, the longer the window
-FINISHED = 30  # finished URLs for which the shortest window suffices
+FINISHED, LATEST = 30, 100  # finished URLs that suffice for the shortest window, and for their new URLs
 LEAST = 10  # minimum number of finished URLs for which the pace is known
 FIRST = 10.0  # minimum seconds of observation after which the pace is known
 GROWS = 1 / 3  # limit of new URLs per finished one, above which the end is not in sight
@@ -103,8 +103,11 @@ class Observed:
         finished = now.done - first.done
         if finished < LEAST:
             return Pace(None, None)
-        found = max(0, now.left + now.done - first.left - first.done)
-        return Pace(finished / (now.at - first.at), found / finished)
+        # The first pages of a site have many new links, so only the latest ones count.
+        latest = (look for look in reversed(self._looks) if now.done - look.done >= LATEST)
+        since = next((look for look in latest if now.at - look.at >= FIRST), first)
+        found = max(0, now.left + now.done - since.left - since.done)
+        return Pace(finished / (now.at - first.at), found / (now.done - since.done))
 
 
 class TimeLeft(Struct, frozen=True):

@@ -55,6 +55,8 @@ def test_the_pace_is_that_of_a_minute_or_of_thirty_urls() -> None:
     shrinking = observed([(second, 1_000 - 3 * second, 4 * second) for second in range(200)])
     assert shrinking.pace == Pace(4.0, 0.25)
     assert observed([(second, 100, second // 4) for second in range(20)]).pace == Pace(None, None)
+    burst = observed([(second, 300 - 10 * second if second else 1, 10 * second) for second in range(20)]).pace
+    assert burst == Pace(10.0, 0.0), "what was found at first is no sign of growth"
     slow = observed([(second, 100, second // 12) for second in range(600)]).pace
     assert slow is not None
     assert slow.finished == pytest.approx(1 / 12, rel=0.05)

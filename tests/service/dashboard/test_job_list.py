@@ -318,7 +318,7 @@ REFUSED: list[tuple[dict[str, Any], int, str]] = [
     ({"name": "x", "seeds": ["http://h.test/"], "settings": {"fetch": {"allow_private": True}}}, 400, "cannot be set"),
     ({"name": "x", "seeds": ["http://h.test/"], "settings": {"fetch": {"ca_file": "/etc/x"}}}, 400, "cannot be set"),
     ({"name": "x", "seeds": ["http://h.test/"], "settings": {"site": [{"match": "h.test"}]}}, 400, "cannot be set"),
-    ({"name": "x", "seeds": ["http://h.test/"], "settings": {"scope": {"include": ["@/etc/passwd"]}}}, 400, "files"),
+    ({"name": "x", "seeds": ["http://h.test/"], "settings": {"scope": {"include": ["@/etc/passwd"]}}}, 400, "file"),
     ({"name": "x", "seeds": ["http://h.test/"], "settings": {"politeness": {"per_host": 99}}}, 400, "per_host"),
     ({"name": "x", "seeds": ["http://h.test/"], "mode": "x"}, 400, "Send"),
 ]

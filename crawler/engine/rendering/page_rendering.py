@@ -160,8 +160,7 @@ class PageRendering:
     def _waits(self, host: Host, in_turn: bool) -> Iterator[None]:
         """Count a page that waits for the browser. While many pages of its host wait, the host gets no more requests,
         because each waiting page takes memory, and the slots are for all hosts. A host may take a third of the free
-        slots. All audits together may take as many as there are slots: they are few, so usually no host waits for
-        them."""
+        slots, and all audits together as many as there are slots: they are few, so they seldom hold a host."""
         frontier, name, slots = self._job.frontier, host.name if in_turn else "", self._context.capacity().slots
         self._waiting += Counter([name])
         number, free = self._waiting[name], slots - self._waiting.total()

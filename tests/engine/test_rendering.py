@@ -232,24 +232,24 @@ def test_the_archive_has_the_answer_what_it_asked_for_and_the_document(
     assert headers["WARC-Refers-To"] == found[1][0]["WARC-Record-ID"]
 
 
-@pytest.mark.parametrize(("concurrency", "when", "most"), [(8, "never", 3), (64, "signs", 4)])
+@pytest.mark.parametrize(
+    ("concurrency", "app", "plain", "most"),
+    [(8, "always", "never", 3), (64, "always", "signs", 4), (8, "signs", "never", 3)],
+)
 def test_pages_that_wait_for_a_tab_leave_other_hosts_their_pace(
-    concurrency: int, when: str, most: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    concurrency: int, app: str, plain: str, most: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    hosts = [f"http://{kind}{n}.test/" for kind in ("app", "plain") for n in range(5)]
-    names = [str(n) for n in range(40)]
-    plain = [f"{host}{name}" for host in hosts[5:] for name in ["", *names]]
-    pages: dict[str, Any] = {}
-    for host in hosts:
-        shown = SHELL if "app" in host else "words " * 50
-        pages |= {host: links(names), f"{host}api": json_of(links(names))} | {f"{host}{name}": shown for name in names}
-    browser = MadeUp({url: page(pages[url].encode(), url) for url in plain}, seconds=2.0)
+    when = {"app": app, "plain": plain}
+    urls = [f"http://{kind}{n}.test/{name}" for kind in when for n in range(5) for name in ["", *range(40)]]
+    words = "words " * 50
+    pages: dict[str, Any] = {url: SHELL if app == "always" and "app" in url else words for url in urls}
+    browser = MadeUp({url: page(words.encode(), url) for url in urls}, seconds=2.0)
     lab = laboratory(tmp_path, pages, browser, monkeypatch, politeness=PolitenessSettings(delay=0.1))
-    tables = tuple(SiteTable(f"plain{n}.test", browser=when) for n in range(5))
+    tables = tuple(SiteTable(f"{kind}{n}.test", browser=when[kind]) for kind in when for n in range(5))
     lab.settings = replace(
         lab.settings, site=SitesSettings(tables), crawl=replace(lab.settings.crawl, concurrency=concurrency)
     )
-    assert lab.run(*hosts, *plain) is Stop.FINISHED
+    assert lab.run(*urls) is Stop.FINISHED
     assert len(lab.records()) == 10 * 41
     assert browser.most == most, "fewer than half of the slots"
     for n in range(5):

@@ -17,7 +17,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from html import unescape
 
 from msgspec.structs import replace
@@ -59,7 +59,7 @@ class PageRendering:
         """``keep``: which exchanges are archived as received."""
         self._network = network = PageNetwork(robots, discovery, settings, keep)
         self._job, self._context = network.job, network.context
-        self._waiting = Counter[str]()  # number of waiting pages by host
+        self._waiting = Counter[str]()  # number of waiting pages by host, and of audits
         self._asked = Counter[str]()  # sub-requests, until a finished page counts them
         self._paying = Paying(network.job.counters.audited, network.job.seen.hash.secret, network.job.store)
         self._last: dict[str, frozenset[str]] = {}  # host -> additions of its last page
@@ -85,10 +85,8 @@ class PageRendering:
             return None
         context = self._context
         requests = SubRequests(self._network, entry.href)
-        # Audits go first and never hold a host: they are few, and most pages of their hosts do not need the browser.
-        in_turn = why is not Why.AUDIT
-        waits = self._waits(lease.host) if in_turn else nullcontext()
-        with without_host(context, self._job.frontier, lease, draft.request), waits:
+        in_turn = why is not Why.AUDIT  # audits go first: most pages of their hosts do not need the browser
+        with without_host(context, self._job.frontier, lease, draft.request), self._waits(lease.host, in_turn):
             context.fetcher.let_go()  # its memory is for the page's sub-requests
             result = await context.renderer.render(entry.href, as_answer(response), requests.ask, in_turn=in_turn)
         await self._job.room()
@@ -159,19 +157,19 @@ class PageRendering:
         return when
 
     @contextmanager
-    def _waits(self, host: Host) -> Iterator[None]:
+    def _waits(self, host: Host, in_turn: bool) -> Iterator[None]:
         """Count a page that waits for the browser. While many pages of its host wait, the host gets no more requests,
         because each waiting page takes memory, and the slots are for all hosts. A host may take a third of the free
-        slots."""
-        frontier = self._job.frontier
-        self._waiting += Counter([host.name])
-        free = self._context.capacity().slots - self._waiting.total()
-        if not host.waits and 2 * self._waiting[host.name] + 2 > free:
+        slots, and all audits together as many as there are slots: they are few, so they seldom hold a host."""
+        frontier, name, slots = self._job.frontier, host.name if in_turn else "", self._context.capacity().slots
+        self._waiting += Counter([name])
+        number, free = self._waiting[name], slots - self._waiting.total()
+        if not host.waits and (2 * number + 2 > free if in_turn else number >= slots):
             frontier.hold_queue(host, True)
         try:
             yield
         finally:
-            self._waiting -= Counter([host.name])
+            self._waiting -= Counter([name])
             if host.waits:
                 frontier.hold_queue(host, False)  # another page may take the place of this one
                 self._context.wake()

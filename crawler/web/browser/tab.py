@@ -322,14 +322,9 @@ class Tab:
             self._refuse(session, number, Refusal.BUDGET, kind)
             return
         self.result.requests += 1
-        body = [base64.b64decode(each["bytes"]) for each in asked.get("postDataEntries", ()) if "bytes" in each]
-        request = SubRequest(
-            url,
-            asked["method"],
-            kind,
-            asked["headers"],
-            b"".join(body) if asked.get("hasPostData") else None,
-        )
+        parts = (base64.b64decode(each["bytes"]) for each in asked.get("postDataEntries", ()) if "bytes" in each)
+        body = b"".join(parts) if asked.get("hasPostData") else None
+        request = SubRequest(url, asked["method"], kind, asked["headers"], body)
         if not self._asks and self._page.since is not None:
             self._page.seconds -= time.monotonic() - self._page.since
             self._page.since = None
@@ -343,7 +338,7 @@ class Tab:
 
     def _stay(self, session: str, number: str) -> None:
         """Stop a navigation away from the page."""
-        self._fail(session, number, "Aborted")
+        self._fail(session, number, "Aborted", Kind.DOCUMENT)
 
     async def _answer(self, session: str, number: str, request: SubRequest) -> None:
         if origin_of(request.url) == origin_of(self._page.href):
@@ -360,7 +355,7 @@ class Tab:
             self._refuse(session, number, answer, request.kind)
         else:
             self.result.failed |= request.kind in NEEDED
-            self._fail(session, number, "Failed")
+            self._fail(session, number, "Failed", request.kind)
         if self._sessions[session].endswith("worker"):
             await asyncio.sleep(WORKER_WAIT)  # workers run in real time
 
@@ -395,9 +390,9 @@ class Tab:
             self.result.refused.append((why, kind))
         else:
             self.lose(_Cut("requests"))
-        self._fail(session, number, "BlockedByClient")
+        self._fail(session, number, "BlockedByClient", kind)
 
-    def _fail(self, session: str, number: str, reason: str) -> None:
+    def _fail(self, session: str, number: str, reason: str, kind: Kind) -> None:
         self._pipe.send("Fetch.failRequest", {"requestId": number, "errorReason": reason}, session)
 
     async def _call(self, method: str, params: Params | None = None) -> Params:

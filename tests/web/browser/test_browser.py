@@ -226,6 +226,7 @@ DOCUMENTS = [  # HTML, what is in the document, what is not, its text
      ['href="http://127.0.0.1:1/i"', 'href="http://127.0.0.5:1/far"'], ["<title>n"], "inner 1far"),
     ("<frameset><frame src=frame></frameset>", ['href="http://127.0.0.1:1/far"', 'src="http://127.0.0.1:1/frame"'],
      ["frameset"], "far"),
+    ("shown<iframe src=/refused></iframe>", ["/refused"], [], "shown"),
     (f"<div id=root></div><script>{SHADOW}</script>", ['href="http://127.0.0.1:1/in"'], ["template"],
      "before titlelight afterbefore default after"),
     ("<script>for (const p of [Element, Node, Array, String, Map]) for (const k of Object"

@@ -76,8 +76,8 @@ export function showSeen({ stats, trust, forecast }) {
   const doubtful = (seen?.fpp_estimated ?? 0) > (seen?.fpp_target ?? 1) || seen?.count_suspect;
   set(find("trust").dataset, "mark", doubtful ? "bad" : "good");
   write(find("trust"), trust);
-  const checked = seen?.ledger ? "the ledger checks each" : "expected";
-  write(find("skipped-note"), seen?.fpp_estimated ? `looks known: ${format.probability(seen.fpp_estimated)}` : checked);
+  const chance = format.probability(seen?.fpp_estimated ?? 0);
+  write(find("skipped-note"), chance.startsWith("1 in") ? `looks known: ${chance}` : seen?.ledger ? "every doubt is checked" : "expected");
   write(find("forecast"), forecast);
   if (document.body.dataset.tab !== "seen-set" && find("explained").firstChild) return;
   const create = ([term]) => make("div", {}, make("dt", {}, term), make("dd"), make("dd", { className: "quiet" }));

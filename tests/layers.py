@@ -20,8 +20,8 @@ MODULES: dict[str, str] = {
         carrier.open_carrier
     """,
     "url": """
-        urls.request_name urls.host_key urls.rules urls.normalising_steps urls.whatwg urls.typed urls.clean urls.domain
-        urls.base
+        urls.request_name urls.host_key urls.opt_in_rules urls.normalising_steps urls.whatwg urls.typed urls.clean
+        urls.domain urls.base
         urls.canonicaliser
         robots.path_patterns robots.directives
         refusal.special_addresses refusal.forbidden_targets
@@ -34,7 +34,7 @@ MODULES: dict[str, str] = {
         cookie_chain
         entry fair_semaphore order page sitemap_dates visit_times politeness request_outcome
         retries limits states
-        host outage revisits postponement backoff_policy host_closed importance slot_share
+        host outage revisits postponement backoff_policy host_closed opic_score slot_share
         capacity
         host_session domain_shares front_queues working_set lease own_times host_keys send_times
         gate queues host_status pace workbench
@@ -146,7 +146,7 @@ MODULES: dict[str, str] = {
     "service": """
         dashboard.event_stream dashboard.feed dashboard.access dashboard.guard
         dashboard.http_server
-        dashboard.token dashboard.server dashboard.job_list
+        dashboard.token dashboard.live_server dashboard.job_list
         progress.text_table progress.summary progress.supervisor progress.top_view
         progress.live_line
         background

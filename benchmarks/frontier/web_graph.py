@@ -12,8 +12,8 @@ import numpy.typing as npt
 from crawler.base.settings.parts import PolitenessSettings
 from crawler.frontier.entry import Entry
 from crawler.frontier.frontier import Frontier
-from crawler.frontier.importance import SEED_SCORE
 from crawler.frontier.lease import Done
+from crawler.frontier.opic_score import SEED_SCORE
 from crawler.frontier.order import Order, default_class
 from tests.memory_store import MemoryStore
 

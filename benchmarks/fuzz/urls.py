@@ -14,7 +14,7 @@ import ada_url
 
 from crawler.url.urls.canonicaliser import Canonical, Canonicaliser
 from crawler.url.urls.normalising_steps import STEPS, drop_userinfo
-from crawler.url.urls.rules import RULES, chosen, settle
+from crawler.url.urls.opt_in_rules import RULES, chosen, settle
 from crawler.url.urls.whatwg import Rejected
 
 _BASES = (

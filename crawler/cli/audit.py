@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import zlib
 from pathlib import Path
 
 from crawler.base.printable import printable
@@ -29,7 +30,7 @@ def run(arguments: argparse.Namespace) -> int:
     agent = read_run(jobs[0]).settings.fetch.user_agent
     try:
         logged, unread = read_logs(arguments.logs, agent, arguments.host)
-    except (OSError, EOFError, ValueError) as error:
+    except (OSError, EOFError, ValueError, zlib.error) as error:
         raise UsageError(f"cannot read the log: {error}") from error
     if unread and not logged:
         # An audit that could read nothing must not pass as clean.

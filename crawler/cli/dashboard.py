@@ -25,7 +25,7 @@ from crawler.service.commands import performing
 from crawler.service.dashboard.access import Access
 from crawler.service.dashboard.feed import Feed
 from crawler.service.dashboard.job_list import JobList, Routes
-from crawler.service.dashboard.server import JobPage, LiveServer
+from crawler.service.dashboard.live_server import JobPage, LiveServer
 from crawler.service.dashboard.token import TOKEN, access_of, keep_token, token_from_file
 from crawler.service.job_survey import JobSurvey
 from crawler.service.run_view import RunView

@@ -48,7 +48,7 @@ from crawler.job.job_lock import JobLock
 from crawler.job.metrics.pooled_stats import ABSENT, ELSEWHERE
 from crawler.service.background import background
 from crawler.service.crawl_progress import CrawlProgress
-from crawler.service.dashboard.server import Dashboard
+from crawler.service.dashboard.live_server import Dashboard
 from crawler.service.dashboard.token import TOKEN, access_of, keep_token, spoken_of
 from crawler.service.ending_signals import stopping_signals
 from crawler.service.facade import Result

@@ -20,7 +20,7 @@ from crawler.cli.browser import open_in_browser
 from crawler.cli.exit_codes import UsageError
 from crawler.cli.interruptible import run_interruptible
 from crawler.service.dashboard.access import Access
-from crawler.service.dashboard.server import Dashboard, LiveServer
+from crawler.service.dashboard.live_server import Dashboard, LiveServer
 from crawler.service.dashboard.token import TOKEN, access_of, spoken_of
 from crawler.service.ending_signals import ending_signals
 from crawler.service.file_source import JobSource

@@ -63,7 +63,7 @@ def judge(entry: Entry, result: Response | Failure, now: float, settings: RetryS
     if request.failure is FailureClass.THROTTLED:
         again = entry._replace(throttled=entry.throttled + 1)
         spent = again.throttled >= tries_of(FailureClass.THROTTLED, settings)
-        return Throttled(again, record if spent else None, request)
+        return Throttled(again, Draft(record, request) if spent else None, request)
     if request.failure is not None and entry.tries + 1 < tries_of(request.failure, settings):
         return _again(entry, request, settings)
     if result.location is not None:

@@ -198,27 +198,25 @@ class Understanding:
         verdict = judge(entry, result, now, self.retry)
         if isinstance(verdict, Retry):
             return verdict
-        answer = answer_of(result, conditional=conditional) if is_compared else None
-        verdict.answer = answer
-        if isinstance(verdict, Draft) and isinstance(result, Response):
+        draft = verdict.last if isinstance(verdict, Throttled) else verdict
+        if draft is None:
+            return verdict
+        draft.answer = answer_of(result, conditional=conditional) if is_compared else None
+        if isinstance(result, Response):
             if result.status == NOT_MODIFIED and not conditional:
-                verdict.record.error = UNASKED
-            verdict.response = result
-        self.describe(verdict, entry, result)
+                draft.record.error = UNASKED
+            draft.response = result
+        self.describe(draft, entry, result)
         return verdict
 
-    def describe(self, verdict: Draft | Throttled, entry: Entry, result: Response | Failure) -> None:
-        """Add the fields of the exchange to a record."""
-        if isinstance(verdict, Throttled):
-            if verdict.last is not None:
-                self.describer.describe(verdict.last, entry, result)
-            return
-        verdict.heading, verdict.raw = self.headings.read(result), result.raw
-        record = verdict.record
+    def describe(self, draft: Draft, entry: Entry, result: Response | Failure) -> None:
+        """Add the fields of the exchange to a draft."""
+        draft.heading, draft.raw = self.headings.read(result), result.raw
+        record = draft.record
         self.describer.describe(record, entry, result)
-        if verdict.heading is NO_HEADING:
+        if draft.heading is NO_HEADING:
             return
-        heading, now = verdict.heading, record.fetched_at
+        heading, now = draft.heading, record.fetched_at
         record.robots = self.headings.directives(heading, (), now)
         record.license = heading.license and locate(heading.license, record.entry.href)
         image = (record.content_type or "").startswith("image/")

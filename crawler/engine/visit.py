@@ -329,7 +329,7 @@ class Visitor:
         if isinstance(verdict, Retry):
             self._job.retry(lease, verdict, now)
         elif isinstance(verdict, Throttled):
-            await self._throttle(lease, verdict, result)
+            await self._throttle(lease, verdict)
         else:
             self._robots.add_terms(lease.host.name, verdict.record)
             if verdict.response is not None:
@@ -341,12 +341,13 @@ class Visitor:
                 return verdict
         return None
 
-    async def _throttle(self, lease: Lease, verdict: Throttled, result: Response | Failure) -> None:
+    async def _throttle(self, lease: Lease, verdict: Throttled) -> None:
         last = verdict.last
         if last is not None:
-            self._robots.add_terms(lease.host.name, last)
-            if self._keepers is not None and self._understanding.refusal(last) is None:
-                verdict.kept = await self._kept(self._keepers, Draft(last, verdict.request, raw=result.raw))
+            self._robots.add_terms(lease.host.name, last.record)
+            self._understanding.obey(last)
+            if self._keepers is not None and last.is_kept:
+                last.kept = await self._kept(self._keepers, last)
         self._job.throttle(lease, verdict, self._context.clock())
 
     async def _turn(self, *, bulk: bool = False) -> None:
@@ -745,7 +746,7 @@ class Visitor:
                     self._context.wake()
                 return True
             draft.kept = await self._kept(self._keepers, draft)
-        elif self._keepers is not None and draft.record.is_dropped:
+        elif self._keepers is not None:
             draft.kept = self._keepers.gone(draft)
         self._job.finish(lease, draft, self._context.clock())
         return False

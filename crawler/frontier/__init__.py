@@ -15,7 +15,7 @@ to high:
     domain_shares            fair turns of domains
     front_queues             the front queues, and whose turn it is
     queues, working_set      back queues on disk with a window in memory; which hosts are in memory
-    importance, revisits     OPIC scores; when visited pages are due again
+    opic_score, revisits     OPIC scores; when visited pages are due again
     fair_semaphore, gate     lines of hosts; gaps, holds, groups of hosts
     lease                    the unit that is handed out, and how it ends
     workbench                finds a host in whichever place it is; each host is in one place only

@@ -29,7 +29,6 @@ from crawler.frontier.entry import Entry, QueueOf, class_of_slot, queue_of, retr
 from crawler.frontier.host import NO_PAGE_CAUSES, Host, count_fetched, count_finished
 from crawler.frontier.host_closed import HostClosed, RefusedHosts
 from crawler.frontier.host_status import HostRow, HostSnapshot, describe, snapshot
-from crawler.frontier.importance import Importance
 from crawler.frontier.lease import (
     AddressKnown,
     Completion,
@@ -43,6 +42,7 @@ from crawler.frontier.lease import (
     Throttled,
 )
 from crawler.frontier.limits import Limits
+from crawler.frontier.opic_score import Importance
 from crawler.frontier.order import Order, Place, placed_slot, slot_of
 from crawler.frontier.overrides import Overrides
 from crawler.frontier.politeness import HoldReason

@@ -2,7 +2,7 @@
 
     breadth   fewest links from a seed first, then first come, first served
     depth     newest first: follow the links of the page fetched last
-    score     like breadth, but important hosts and pages first, see ``crawler.frontier.importance``
+    score     like breadth, but important hosts and pages first, see ``crawler.frontier.opic_score``
 
 Ranks are part of stored keys, so the order of a job is fixed when it starts.
 """

@@ -23,9 +23,9 @@ from crawler.frontier.gate import Gate
 from crawler.frontier.host import NO_FAILURES, Host, decode_host, encode_host, host_name
 from crawler.frontier.host_closed import DomainTallies
 from crawler.frontier.host_session import Sessions
-from crawler.frontier.importance import Importance
 from crawler.frontier.lease import Lease
 from crawler.frontier.limits import Limits
+from crawler.frontier.opic_score import Importance
 from crawler.frontier.queues import BackQueues
 from crawler.frontier.request_outcome import RequestOutcome
 from crawler.frontier.slot_share import ALL, QUICK, SLOW, Kinds

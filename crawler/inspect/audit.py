@@ -47,7 +47,7 @@ Logged = dict[str, list[Request]]  # by the host named in the log; empty if the 
 def read_logs(paths: Iterable[Path], agent: str, host: str) -> tuple[Logged, int]:
     """Return the crawler's requests, and the number of lines in no known format. A line that names no host counts as a
     request to ``host``. A line without a user agent, as in the common format, counts as the crawler's. Raises OSError,
-    EOFError, ValueError."""
+    EOFError, ValueError, zlib.error."""
     token, found, unread = product_token(agent).lower(), Logged(), 0
     for path in paths:
         with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as lines:
@@ -109,7 +109,7 @@ def audit(jobs: Collection[Path], logged: Logged) -> Iterator[dict[str, Any]]:
         with open_job(directory) as job:
             sites, cache = Sites(job.settings), RobotsCache(job.store, job.settings.fetch.user_agent)
             for label in list(left):
-                if (name := _name(job, label, len(jobs))) is not None:
+                if (name := _name(job, label.lower(), len(jobs))) is not None:
                     own = sites.of_host(name)
                     robots = None if own.robots.ignore else cache.get(name)
                     hosts.setdefault(name, _Host([], own.politeness, robots)).requests.extend(left.pop(label))

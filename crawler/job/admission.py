@@ -22,7 +22,7 @@ from msgspec import Struct
 from crawler.base.kv import Batch, Family, Reader
 from crawler.frontier.entry import Entry
 from crawler.frontier.frontier import Frontier
-from crawler.frontier.importance import SEED_SCORE
+from crawler.frontier.opic_score import SEED_SCORE
 from crawler.frontier.order import Order, default_class
 from crawler.frontier.traps.origins import Origins
 from crawler.frontier.traps.traps import Traps

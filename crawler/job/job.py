@@ -447,7 +447,7 @@ class Job:
             self.counters.throttled += 1
             self.counters.retries += verdict.last is None
             if verdict.last is not None:
-                self._finish_record(verdict.last, transaction, verdict.answer, verdict.kept)
+                self._finish_record(verdict.last.record, transaction, verdict.last.answer, verdict.last.kept)
             held = ends.Throttled(verdict.entry if verdict.last is None else None, verdict.request)
             self.frontier.finish(lease, held, now, transaction.batch)
         tell_host(self.events, lease.host, verdict.request, now)

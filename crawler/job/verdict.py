@@ -145,14 +145,12 @@ class TryAgain(Exception):
 
 
 class Throttled(Struct):
-    """The verdict that the host is held. If the URL has no tries left, ``last`` is its record, and ``kept`` the data of
-    its answer for the outputs. If ``last`` is None, ``entry`` gets another try."""
+    """The verdict that the host is held. If the URL has no tries left, ``last`` is its draft. If ``last`` is None,
+    ``entry`` gets another try."""
 
     entry: Entry
-    last: PageRecord | None
+    last: Draft | None
     request: RequestOutcome
-    answer: Answer | None = None
-    kept: Kept = ()
 
 
 class RobotsAnswer(Struct, frozen=True):

@@ -13,7 +13,7 @@ from crawler.service.api import Api
 from crawler.service.dashboard.access import Access
 from crawler.service.dashboard.feed import Feed
 from crawler.service.dashboard.http_server import Limits
-from crawler.service.dashboard.server import Dashboard
+from crawler.service.dashboard.live_server import Dashboard
 from crawler.service.facade import Facade
 from crawler.service.file_limit import connections_left
 from crawler.service.job_survey import SHARE, JobSurvey

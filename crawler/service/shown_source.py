@@ -11,7 +11,7 @@ from crawler.service.api import Api
 from crawler.service.background import background
 from crawler.service.dashboard.feed import Feed
 from crawler.service.dashboard.job_list import Routes
-from crawler.service.dashboard.server import JobPage
+from crawler.service.dashboard.live_server import JobPage
 from crawler.service.source import Source, SourceView
 from crawler.service.survey_api import SurveyApi
 

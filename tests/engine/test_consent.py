@@ -16,7 +16,7 @@ from aiohttp import web
 from msgspec.structs import replace
 
 from crawler.base.kv import Family
-from crawler.base.settings.parts import OutputSettings, PurposeSettings, RecrawlSettings
+from crawler.base.settings.parts import OutputSettings, PurposeSettings, RecrawlSettings, RetrySettings
 from crawler.cli import main
 from crawler.engine.lifecycle import Stop
 from crawler.job.metrics.catalogue import Counters
@@ -210,14 +210,14 @@ def test_nofollow_still_holds_for_a_page_that_is_dropped(tmp_path: Path) -> None
     assert list(by_url(lab)) == [A]
 
 
-def test_redirects_and_errors_keep_their_outcome(tmp_path: Path) -> None:
-    noai = ("X-Robots-Tag", "noai")
-    pages = {A: links([f"{A}gone", f"{A}late"]), f"{A}gone": answer("gone", noai, status=404)}
-    lab = Laboratory(tmp_path, pages | {f"{A}late": answer("late", noai, status=500)}, FOR_TRAINING)
+@pytest.mark.parametrize("status", [404, 429, 500, 503])
+def test_errors_keep_their_outcome(tmp_path: Path, status: int) -> None:
+    page = answer("none", ("X-Robots-Tag", "noai"), ("ETag", '"1"'), status=status)
+    lab = Laboratory(tmp_path, {A: page}, replace(FOR_TRAINING, retry=RetrySettings(tries=1)))
     lab.run(A)
-    found = {url: (record["outcome"], record["status"], "kept" in record) for url, (record,) in by_url(lab).items()}
-    assert found[f"{A}gone"] == ("fetched", 404, False)
-    assert found[f"{A}late"] == ("fetched", 500, False)
+    (record,) = lab.records()
+    assert (record["outcome"], record["status"], record["consent"]["ai-train"]) == ("fetched", status, "no")
+    assert not {"kept", "etag"} & record.keys()
 
 
 @pytest.mark.parametrize(("unstated", "outcome", "counted"), [("allow", "fetched", 1), ("refuse", "excluded", 0)])
@@ -249,6 +249,15 @@ def test_a_later_visit_decides_from_then_on(tmp_path: Path) -> None:
     assert told == [("fetched", Change.INSERT), ("excluded", Change.DELETE), ("fetched", Change.UPDATE)]
     texts = [json.loads(line) for line in (tmp_path / "text" / "text-000001.jsonl").read_text().splitlines()]
     assert [row.get("gone", False) for row in texts] == [False, True, False]
+
+
+def test_a_page_that_is_gone_and_refuses_loses_its_text(tmp_path: Path) -> None:
+    lab = Laboratory(tmp_path, {A: f"<p>{'one ' * 100}"}, replace(FOR_TRAINING, recrawl=DAILY), texts=Slow())
+    lab.run(A, max_time=30)
+    lab.pages[A] = answer("gone", ("X-Robots-Tag", "noai"), status=404)
+    lab.run(max_time=60)
+    texts = [json.loads(line) for line in (tmp_path / "text" / "text-000001.jsonl").read_text().splitlines()]
+    assert [row.get("gone", False) for row in texts] == [False, True]
 
 
 def test_an_answer_304_need_not_state_again_what_the_page_did(tmp_path: Path) -> None:

@@ -137,6 +137,19 @@ def test_what_cannot_be_audited_is_said(crawled: Crawled, tmp_path: Path, capsys
     others = tmp_path / "others.log"
     others.write_text(line(crawled.end, "/private/x", "other/1.0"))
     assert main(["audit", str(crawled.job), str(others)]) == 0
-    cut = tmp_path / "cut.gz"
-    cut.write_bytes(gzip.compress(log.read_bytes())[:-20])
-    assert main(["audit", str(crawled.job), str(cut)]) == 2
+    whole = gzip.compress(log.read_bytes() * 9)
+    for name, data in (("cut", whole[:-20]), ("damaged", whole[:40] + b"\xff" * 8 + whole[48:])):
+        (tmp_path / f"{name}.gz").write_bytes(data)
+        assert main(["audit", str(crawled.job), str(tmp_path / f"{name}.gz")]) == 2
+
+
+def test_names_of_one_host_are_put_together(tmp_path: Path, capsys: Any) -> None:
+    flags = ("--allow-private", "--max-time", "1", "--user-agent", AGENT)
+    crawler("crawl", "https://localhost/", *flags, "--job", tmp_path / "job")
+    names = ("localhost", "LocalHost", "localhost:443", "LOCALHOST:443")
+    log = tmp_path / "access.log"
+    log.write_text("\n".join([f"{name} {line(1e9 + 60 * number, f'/{number}')}" for number, name in enumerate(names)]))
+    capsys.readouterr()
+    assert main(["audit", str(tmp_path / "job"), str(log), "--json"]) == 0
+    (found,) = json.loads(capsys.readouterr().out)["hosts"]
+    assert (found["host"], found["requests"], found["smallest_gap"]) == ("localhost:443", 4, 60.0)

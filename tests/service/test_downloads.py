@@ -19,7 +19,7 @@ from crawler.inspect.export.csv_file import csv_lines
 from crawler.inspect.survey_reader import PIECE, RecordChoice, pieces
 from crawler.service.dashboard.access import Access
 from crawler.service.dashboard.feed import Feed
-from crawler.service.dashboard.server import Dashboard
+from crawler.service.dashboard.live_server import Dashboard
 from crawler.service.job_survey import JobSurvey
 from crawler.service.run_view import RunView
 from crawler.service.survey_api import MOST, SurveyApi

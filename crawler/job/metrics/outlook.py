@@ -271,7 +271,8 @@ def end_words(stats: Mapping[str, Any]) -> str:
         return "Cannot tell yet when it ends."
     time, host = duration(left["seconds"]), left["host"]
     if left["at_least"]:
-        return f"Cannot tell yet when it ends (at least {time}): {left['why']}."
+        alone = f" for {host}" if host and host not in left["why"] else ""
+        return f"Cannot tell yet when it ends (at least {time}{alone}): {left['why']}."
     if host is None or host != slowest.get("name"):
         return f"Ends in about {time}, at the present pace."
     others = f" and {counted(slowest['hosts'] - 1, 'other host')}" if slowest["hosts"] > 1 else ""

@@ -19,6 +19,10 @@ def urls_of(stats: Mapping[str, Any], outcome: str) -> int:
     return (stats.get("urls_by_outcome") or {}).get(outcome) or 0
 
 
+def broken_pages(stats: Mapping[str, Any]) -> int:
+    return sum((stats.get("pages_by_status") or {}).get(kind, 0) for kind in ("4xx", "5xx"))
+
+
 def nothing_fetched(stats: Mapping[str, Any]) -> str:
     """Return why a finished crawl fetched no page, without a full stop; empty if it fetched one, or is not finished."""
     if stats.get("state") != "ended" or stats.get("pages_fetched"):
@@ -82,10 +86,17 @@ def need_browser(stats: Mapping[str, Any], *, afresh: bool = False) -> str:
     return f"{hosts} probably {need} a browser: --browser{past} ({signs})"
 
 
+def pages_text(stats: Mapping[str, Any]) -> str:
+    """Return the number of pages, and how many of them are errors."""
+    broken = broken_pages(stats)
+    of_them = f" ({count(broken)} with status 4xx or 5xx)" if broken else ""
+    return counted(urls_of(stats, "fetched"), "page") + of_them
+
+
 def came(stats: Mapping[str, Any]) -> str:
     """Return the number of pages, and of failed URLs if there are any."""
     failed = urls_of(stats, "failed")
-    return counted(urls_of(stats, "fetched"), "page") + (f", {counted(failed, 'URL')} failed" if failed else "")
+    return pages_text(stats) + (f", {counted(failed, 'URL')} failed" if failed else "")
 
 
 def kept_fresh(stats: Mapping[str, Any]) -> str:
@@ -228,7 +239,8 @@ def trust(stats: Mapping[str, Any]) -> str:
     if ledger:
         caught, waiting = ledger["false_positives"], ledger["waiting"]
         found = f" and caught {counted(caught, 'false positive')}" if caught else ""
-        text += f" The ledger checks each{found}: none {'lost' if caught or ledger['confirmed'] else 'checked yet'}"
+        result = "lost" if caught or ledger["confirmed"] else "checked yet"
+        text += f" The ledger checks each that does{found}: none {result}"
         text += f"; {counted(waiting, 'URL')} still {'waits' if waiting == 1 else 'wait'}." if waiting else "."
     else:
         skipped = f"about {count(expected)}" if expected >= 0.95 else "none"

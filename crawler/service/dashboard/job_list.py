@@ -13,7 +13,7 @@ from aiohttp import web
 
 from crawler.service.dashboard.event_stream import Listeners, message
 from crawler.service.dashboard.guard import NO_STORE, answer
-from crawler.service.dashboard.server import page_file, stream
+from crawler.service.dashboard.live_server import page_file, stream
 
 PREFIX = "/jobs/{job:[^/]+}"
 

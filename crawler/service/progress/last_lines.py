@@ -10,16 +10,9 @@ from crawler.base.figures import count, duration, size
 from crawler.engine.lifecycle import Stop
 from crawler.job.crawl_file import holds_crawl
 from crawler.job.directory import PAGES
-from crawler.job.metrics.sentences import is_news, trust, urls_of
+from crawler.job.metrics.sentences import broken_pages, is_news, trust, urls_of
 from crawler.service.facade import Result
-from crawler.service.progress.summary import (
-    broken_pages,
-    harvest_text,
-    missed,
-    rendered_text,
-    state_text,
-    urls_text,
-)
+from crawler.service.progress.summary import harvest_text, missed, rendered_text, state_text, urls_text
 
 _VISITS = {"pages_fetched": "fetched", "pages_failed": "failed", "pages_redirected": "redirected"}
 

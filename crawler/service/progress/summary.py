@@ -9,7 +9,7 @@ from crawler.base.figures import count, counted, duration, per_second, probabili
 from crawler.job.metrics.attention import attention
 from crawler.job.metrics.outlook import paragraph
 from crawler.job.metrics.pooled_stats import BESIDE, ELSEWHERE, GONE, UNTOLD
-from crawler.job.metrics.sentences import need_browser, trust, urls_of, without_page
+from crawler.job.metrics.sentences import broken_pages, need_browser, pages_text, trust, urls_of, without_page
 from crawler.service.progress.text_table import text_table
 from crawler.url.scope.bounds import OF_PAGES
 
@@ -38,7 +38,7 @@ def figures(stats: Mapping[str, Any]) -> list[tuple[str, str, str, str]]:
     broken, skipped = broken_pages(stats) + urls_of(stats, "soft404"), seen.get("expected_urls_skipped")
     few = "-" if skipped is None else "less than 0.001" if 0 < skipped < 0.001 else f"{skipped:.2g}"
     of_visit = f"{size(stats['bytes_fetched'] / visits)} a visit" if visits else ""
-    looks = f"{probability(seen['fpp_estimated'])} looks known" if seen.get("fpp_estimated") else ""
+    looks = f"looks known: {probability(seen['fpp_estimated'])}" if seen.get("fpp_estimated") else ""
     pages, states = counted(urls_of(stats, "fetched"), "page"), stats["hosts_by_state"] or {}
     at_work = sum(states.get(state, 0) for state in _AT_WORK) if stats["state"] in ("running", "stopping") else 0
     return [
@@ -239,15 +239,9 @@ _HALF = 0.5  # share of the capacity
 _RARE = {"excluded": "excluded", "soft404": "soft 404", "blocked": "blocked"}  # shown only if there are any
 
 
-def broken_pages(stats: Mapping[str, Any]) -> int:
-    return sum((stats.get("pages_by_status") or {}).get(kind, 0) for kind in ("4xx", "5xx"))
-
-
 def urls_text(stats: Mapping[str, Any]) -> str:
     """Return the numbers of pages, of URLs with other outcomes, and of pending URLs."""
-    broken, failed = broken_pages(stats), count(urls_of(stats, "failed"))
-    of_them = f" ({count(broken)} with status 4xx or 5xx)" if broken else ""
     rest = {words: urls_of(stats, outcome) for outcome, words in _RARE.items()} | {"pending": stats["urls_pending"]}
     more = [f"{count(number)} {words}" for words, number in rest.items() if number]
     redirects = counted(urls_of(stats, "redirect"), "redirect")
-    return ", ".join([counted(urls_of(stats, "fetched"), "page") + of_them, f"{failed} failed", redirects, *more])
+    return ", ".join([pages_text(stats), f"{count(urls_of(stats, 'failed'))} failed", redirects, *more])

@@ -6,7 +6,7 @@ and its *key* (what the seen-set hashes). From low to high level:
     whatwg         text and base -> href, or why not (the parser)
     normalising_steps
                    href -> key, one small step after another
-    rules          key -> key, the opt-in heuristics
+    opt_in_rules   key -> key, the opt-in heuristics
     clean          patterns that recognise text that needs no parser
     canonicaliser  all of these together, with a fast path for the links of a whole page
     host_key       href -> host key, origin and SURT

@@ -16,7 +16,7 @@ from crawler.url.urls import clean
 from crawler.url.urls.base import Base, Roots
 from crawler.url.urls.host_key import split_origin
 from crawler.url.urls.normalising_steps import STEPS, identity
-from crawler.url.urls.rules import chosen, settle
+from crawler.url.urls.opt_in_rules import chosen, settle
 from crawler.url.urls.whatwg import (
     NOT_HTTP,
     TRIMMED,

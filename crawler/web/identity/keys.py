@@ -17,6 +17,7 @@ from typing import Any
 
 from crawler.base import entropy
 from crawler.base.disk import RealDisk, open_regular, replace_file
+from crawler.base.settings.leaving import fault_of_origin
 from crawler.base.settings.load import SettingsError
 
 SIZE = 32  # bytes of a seed, and of a public key
@@ -76,8 +77,8 @@ def read_key_file(path: Path) -> tuple[list[Key], str | None]:
         keys, agent = [_read(each) for each in found.get("keys", [found])], found.get("agent")
     except (ValueError, TypeError, AttributeError, LookupError, OverflowError, RecursionError):
         keys, agent = [], None
-    if not keys or not isinstance(agent, str | None):
-        wanted = "it holds no private Ed25519 keys as JSON Web Keys; create it with `crawler identity new`"
+    if not keys or (agent is not None and fault_of_origin(str(agent))):
+        wanted = "it holds no private Ed25519 keys, or no valid agent; create it with `crawler identity new`"
         raise SettingsError(f"identity.key: {path}: {wanted}")
     return keys, agent
 

@@ -23,7 +23,7 @@ from crawler.job.metrics.crawl_history import CrawlHistory
 from crawler.service.dashboard.access import Access, cookie_name
 from crawler.service.dashboard.feed import Feed
 from crawler.service.dashboard.guard import json_body
-from crawler.service.dashboard.server import Dashboard
+from crawler.service.dashboard.live_server import Dashboard
 from tests.job.metrics.samples import statistics
 from tests.needs import need
 from tests.program import PATIENCE

@@ -14,7 +14,7 @@ import pytest
 from aiohttp import web
 from selenium.webdriver import Chrome
 
-from crawler.service.dashboard.server import Dashboard
+from crawler.service.dashboard.live_server import Dashboard
 from tests.asked import enters
 from tests.inspect.export.hostile_report import hostile_report
 from tests.program import crawler, running, wait_until

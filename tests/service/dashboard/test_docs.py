@@ -20,7 +20,7 @@ from crawler.service.commands import HOST_WORDS, WORDS, performing
 from crawler.service.dashboard.access import Access
 from crawler.service.dashboard.feed import Feed
 from crawler.service.dashboard.job_list import JobList, Routes
-from crawler.service.dashboard.server import Dashboard
+from crawler.service.dashboard.live_server import Dashboard
 from crawler.service.job_survey import JobSurvey
 from crawler.service.run_view import RunView
 from crawler.service.survey_api import SurveyApi

@@ -29,7 +29,7 @@ from crawler.service.dashboard.feed import Feed
 from crawler.service.dashboard.guard import MOST_BODY, json_body
 from crawler.service.dashboard.http_server import Limits
 from crawler.service.dashboard.job_list import JobList, Routes
-from crawler.service.dashboard.server import Dashboard, JobPage, LiveServer
+from crawler.service.dashboard.live_server import Dashboard, JobPage, LiveServer
 from crawler.service.dashboard.token import TOKEN, access_of, keep_token
 from crawler.service.job_survey import JobSurvey
 from crawler.service.run_view import RunView

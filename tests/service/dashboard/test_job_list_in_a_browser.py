@@ -15,7 +15,7 @@ from crawler.base.settings.parts import DashboardSettings
 from crawler.service.dashboard.access import Access
 from crawler.service.dashboard.guard import json_body
 from crawler.service.dashboard.job_list import JobList, Routes
-from crawler.service.dashboard.server import LiveServer
+from crawler.service.dashboard.live_server import LiveServer
 from tests.service.dashboard.browser import AXE, TOKEN, complaints, faults, text, until, with_cookie
 
 

@@ -15,7 +15,7 @@ from crawler.base.settings.parts import DashboardSettings
 from crawler.service.api import Api
 from crawler.service.dashboard.access import Access
 from crawler.service.dashboard.feed import Feed
-from crawler.service.dashboard.server import Dashboard
+from crawler.service.dashboard.live_server import Dashboard
 from crawler.service.dashboard.token import TOKEN
 from crawler.service.file_source import JobSource
 from crawler.service.source import SourceView

@@ -85,6 +85,8 @@ async def test_counts_of_failures_are_of_all_also_of_those_that_are_not_listed(b
         await open_page(browser, f"{url}#/failures")
         await until(browser, lambda: text(browser, "#failures-count") == "100 of 1,243 URLs shown")
         await until(browser, lambda: "4pages whose host asked for fewer requests" in text(browser, "#lost"))
+        missed = await asyncio.to_thread(script(browser, "return document.querySelector('#gaps').textContent"))
+        assert "1,234 answered 4xx (4 of them 429)" in missed, "also while the survey lacks the latest ones"
         kinds = (
             "return [...document.querySelectorAll('[data-failures]')].map(node => node.lastElementChild.textContent)"
         )
@@ -182,6 +184,29 @@ async def test_what_costs_most_is_named_first_and_all_of_it_is_seen(browser: Chr
         ("pause-host", "h015.test"),
         ("pause-host", "h014.test"),
     ]
+
+
+async def test_a_host_on_hold_when_the_crawl_stopped_still_needs_attention_but_not_at_its_end(browser: Chrome) -> None:
+    crawl = Crawl()
+    held = {"state": "waiting", "rule": "robots_retry", "failed": 0, "errors": {"refused": 2}, "pending": 2}
+    crawl.hosts = [host(14) | held]
+    async with shown(crawl, interval=0.1) as (_, url):
+        await open_page(browser, url)
+        await until(browser, lambda: "h014.test is on hold" in text(browser, "#attention"))
+        crawl.read.clear()  # a crawl that has ended answers no more requests
+        crawl.changes = {"state": "stopped"}
+        await until(browser, lambda: "h014.test was on hold" in text(browser, "#attention"))
+        assert "connection refused; 2 pending URLs" in await asyncio.to_thread(text, browser, "#attention")
+        crawl.read.set()
+        crawl.hosts = [host(14) | held | {"state": "ready"}]  # as the job's directory has it
+        await open_page(browser, url)
+        await until(browser, lambda: "h014.test was on hold" in text(browser, "#attention"))
+        crawl.hosts = [host(14) | held | {"state": "idle", "pending": 0}]
+        crawl.changes = {"state": "running"}
+        await until(browser, lambda: text(browser, "#state") == "running")
+        crawl.changes = {"state": "ended", "urls_pending": 0}
+        await until(browser, lambda: text(browser, "#state") == "ended")
+        assert "pending URL" not in await asyncio.to_thread(text, browser, "#attention")
 
 
 async def test_nothing_can_be_unlocked_or_downloaded_once_nobody_answers(browser: Chrome) -> None:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from crawler.url.urls.canonicaliser import Canonical
 from crawler.url.urls.normalising_steps import STEPS
-from crawler.url.urls.rules import RULES, chosen, settle
+from crawler.url.urls.opt_in_rules import RULES, chosen, settle
 from crawler.url.urls.whatwg import Rejected, resolve
 
 _PLAIN = "a b-1 _ ~ . .. ... .a a. : a:b @ ; = & + , ' index.html ;jsessionid=1 (S(aaaaaaaaaaaaaaaaaaaaaaaa)) www."

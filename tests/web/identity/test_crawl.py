@@ -169,6 +169,7 @@ def started(directory: Path, text: str) -> Ran:
         (None, 0o600, "cannot read {key}: No such file or directory"),
         ('{"keys": [{"kty": "OKP", "crv": "Ed25519", "d": "c2VjcmV0"}]}', 0o600, "{key}: it holds no private"),
         ("-----BEGIN PRIVATE KEY-----\nc2VjcmV0\n", 0o600, "{key}: it holds no private"),
+        (f'{{"kty": "OKP", "crv": "Ed25519", "d": "{SECRET}", "agent": "https://b\u00fc.test"}}', 0o600, "{key}: it"),
         (SECRET, 0o644, "other users can read or change {key}; run chmod 600"),
         (SECRET, 0o620, "other users can read or change {key}; run chmod 600"),
         (f'{{"kty": "OKP", "crv": "Ed25519", "d": "{SECRET}", "exp": 9}}', 0o600, "no key in {key} is valid now"),

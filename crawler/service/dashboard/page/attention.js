@@ -43,8 +43,7 @@ function ofHost(row) {
   if (row.state === "snoozed") return ofOne("bad", "does not answer", "do not answer", why, what, row);
   if (isHeld(row)) {
     const held = ["retry_after", "backoff"].includes(row.rule) ? "throttled" : row.rule === "errors" ? "server_error" : kind;
-    const slow = held === "throttled";
-    return ofOne("wait", slow ? "slows the crawl down" : "is on hold", slow ? "slow the crawl down" : "are on hold", held ? cause(held) : row.reason, held ? remedy(held) : "", row);
+    return ofOne("wait", over ? "was on hold" : "is on hold", over ? "were on hold" : "are on hold", held ? cause(held) : row.reason, held ? remedy(held) : "", row);
   }
   return row.failed ? ofOne("wait", "failed on some visits", "failed on some visits", kind ? `most often: ${cause(kind)}` : "", what, row) : null;
 }
@@ -153,7 +152,8 @@ export function showAttention({ stats, needs }) {
   if (rows === null) return; // show all items at once, so that nothing moves
   const wasOver = over;
   over = ["ended", "stopped"].includes(stats.state);
-  if (over && !wasOver) [rows, asked] = [[], 0]; // earlier problems of hosts no longer apply
+  // Earlier problems of hosts still apply to a crawl that stopped, but not to one that ended: no URLs are pending.
+  if (over && !wasOver) [rows, pendings, asked] = stats.state === "ended" ? [[], new Map(), 0] : [rows, pendings, 0];
   if (over !== wasOver) kept.clear();
   const known = new Set(rows.filter(ofHost).map((row) => row.host)); // hosts that have an item already
   const found = lasting(grouped([...ofCrawl(needs), ...rows.map(ofHost), ...hosts.map((host) => ofAnswers(host, known))].filter(Boolean)));

@@ -7,6 +7,7 @@ import * as hosts from "./hosts.js";
 const SAID = { pause: "Paused.", resume: "Resumed.", checkpoint: "Checkpoint written.", stop: "Stopping." };
 let state = "";
 let paused = false;
+let over = false; // true if the crawl was over when it last answered
 let parted = false; // true for a crawl in partitions, which is stopped where it was started
 let busy = false;
 
@@ -16,7 +17,6 @@ function update() {
   find("pause").disabled = !may;
   find("stop").disabled = !may;
   document.querySelector("[data-do=checkpoint]").disabled = !may;
-  const over = ["ended", "stopped"].includes(state);
   for (const button of [find("pause"), document.querySelector("[data-do=checkpoint]")]) button.hidden = over;
   find("stop").hidden = over || parted;
   const locked = state === "locked"; // the page has no access
@@ -25,7 +25,7 @@ function update() {
   find("unlock").disabled = silent;
   document.querySelector(".downloads").inert = silent || locked;
   find("no-controls").hidden = !over && !silent;
-  write(find("no-controls"), silent ? "no answer: nothing to change or download" : "the crawl is not running");
+  write(find("no-controls"), silent ? `${over ? "" : "no answer: "}nothing to change or download` : "the crawl is not running");
   find("pause").dataset.do = paused ? "resume" : "pause";
   write(find("pause"), paused ? "Resume" : "Pause");
   document.body.classList.toggle("locked", token() === null);
@@ -36,6 +36,7 @@ function update() {
 export function showControls(stats) {
   if (stats.state === state && Boolean(stats.paused) === paused) return;
   state = stats.state;
+  if (state !== "lost") over = ["ended", "stopped"].includes(state);
   paused = Boolean(stats.paused);
   parted = stats.partitions !== undefined;
   update();

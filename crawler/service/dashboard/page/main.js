@@ -195,7 +195,7 @@ function listen(failures = 0) {
       find("working").dataset.mark = "wait";
     } else if (!ended && !["ended", "failed", "stopped", "gone"].includes(last)) {
       showState("lost");
-      sayWork("No answer from the crawl.");
+      sayWork("No answer from the crawl. If it was killed, run the same command to resume.");
       find("working").dataset.mark = "bad";
     }
     const shown = find("state").dataset.state;

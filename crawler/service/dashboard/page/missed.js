@@ -75,8 +75,11 @@ function leftOut(stats) {
 function gaps(stats) {
   const { "crawl.scope": off, ...limits } = stats.links_left_out ?? {};
   const excluded = [["excluded by rules", stats.urls_by_outcome?.excluded], ["left out by limits", total(...Object.values(limits))]];
-  const [pending, ...others] = lost(stats);
-  const words = some([...others, ...excluded]).map(([name, number]) => `${format.figure(number)} ${name}`);
+  const { client, throttled } = wrongOf(stats);
+  // The survey lags by a few seconds and the latest 429s are not in it yet, but the sum of all 4xx is exact.
+  const answered = [`answered 4xx${throttled ? ` (${format.figure(throttled)} of them 429)` : ""}`, client + throttled];
+  const [pending, ...others] = lost(stats).filter(([name]) => !["answered 4xx", "answered 429"].includes(name));
+  const words = some([answered, ...others, ...excluded]).map(([name, number]) => `${format.figure(number)} ${name}`);
   return `Missed${["ended", "stopped"].includes(stats.state) ? "" : " so far"}: ${words.join(", ") || "nothing"}${pending[1] ? `; ${format.figure(pending[1])} pending` : ""}`;
 }
 

@@ -77,7 +77,7 @@ export function showSeen({ stats, trust, forecast }) {
   set(find("trust").dataset, "mark", doubtful ? "bad" : "good");
   write(find("trust"), trust);
   const checked = seen?.ledger ? "the ledger checks each" : "expected";
-  write(find("skipped-note"), seen?.fpp_estimated ? `${format.probability(seen.fpp_estimated)} looks known` : checked);
+  write(find("skipped-note"), seen?.fpp_estimated ? `looks known: ${format.probability(seen.fpp_estimated)}` : checked);
   write(find("forecast"), forecast);
   if (document.body.dataset.tab !== "seen-set" && find("explained").firstChild) return;
   const create = ([term]) => make("div", {}, make("dt", {}, term), make("dd"), make("dd", { className: "quiet" }));

@@ -9,7 +9,7 @@ const CLASSES = {
   timeout: ["no answer in time", "Allow more time (fetch.headers_timeout), or send requests less often (politeness.delay)."],
   cut_off: ["connection closed before the answer was complete", "Send requests less often (politeness.delay): the host may be overloaded."],
   server_error: ["server errors (5xx)", "The owner of the host must fix them. The crawl retries each URL before it gives up."],
-  throttled: ["too many requests for the host (429 or 503)", "The crawl waits as long as the host asks. A longer politeness.delay avoids these answers."],
+  throttled: ["too many requests (429 or 503)", "The crawl waits as long as the host asks. A longer politeness.delay avoids these answers."],
   protocol: ["answers that are not HTTP", "Check that the port belongs to a web server."],
   other: ["answers above a limit, or that cannot be decoded", "The failures of the host show the limit."],
   internal: ["answers that the crawler could not read", "This is a bug in the crawler: please report it with the URL."],
@@ -74,8 +74,8 @@ export function stateWords(row) {
 
 const TROUBLED = ["retry_after", "backoff", "robots_retry", "failing", "errors"];
 
-// True if the host is on hold for another reason than its gap.
-export const isHeld = (row) => row.state === "waiting" && TROUBLED.includes(row.rule);
+// True if the host is on hold for another reason than its gap, or was when the crawl stopped.
+export const isHeld = (row) => (running ? row.state === "waiting" : WORKING.includes(row.state)) && TROUBLED.includes(row.rule);
 
 // The mark of a row: good, wait, bad or done.
 export function stateMark(row) {

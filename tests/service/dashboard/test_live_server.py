@@ -18,7 +18,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from crawler.base.settings.parts import DashboardSettings
 from crawler.service.dashboard.access import Access
 from crawler.service.dashboard.feed import Feed
-from crawler.service.dashboard.server import Dashboard
+from crawler.service.dashboard.live_server import Dashboard
 from tests.job.metrics.samples import statistics
 
 HALF_A_MINUTE = 30.0  # of the minute for which aiohttp by itself waits for who listens

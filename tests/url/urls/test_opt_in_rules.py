@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 
 from crawler.url.urls.canonicaliser import Canonicaliser
-from crawler.url.urls.rules import RULES, Rule, settle
+from crawler.url.urls.opt_in_rules import RULES, Rule, settle
 from crawler.url.urls.whatwg import Rejected
 from tests.examples import TIMES
 from tests.url.urls.made import absolute

@@ -187,14 +187,8 @@ class Tab:
     async def _run_timers(self, milliseconds: float) -> None:
         # The clock of the page stops while it waits for an answer, and otherwise jumps to the next timer.
         self._expired = False
-        self._send(
-            "Emulation.setVirtualTimePolicy",
-            {
-                "policy": "pauseIfNetworkFetchesPending",
-                "budget": milliseconds,
-                "maxVirtualTimeTaskStarvationCount": 10**6,
-            },
-        )
+        policy = {"policy": "pauseIfNetworkFetchesPending", "maxVirtualTimeTaskStarvationCount": 10**6}
+        self._send("Emulation.setVirtualTimePolicy", policy | {"budget": milliseconds})
         while self._asks or not self._expired:
             await self._woken()
 

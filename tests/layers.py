@@ -129,7 +129,7 @@ MODULES: dict[str, str] = {
         rendering.page_rendering visit run
         rate run_schedule worker
         hooks.named_code hooks.page_view hooks.answers hooks.calls hooks.thread_calls hooks.loop_calls
-        hooks.page_child hooks.process_calls hooks.hook hooks.call_watch hooks.on_page hooks.asking
+        hooks.page_child hooks.process_calls hooks.hook_failures hooks.call_watch hooks.on_page hooks.asking
         hooks.requests
         hooks.focus hooks.loaded
     """,

@@ -13,7 +13,7 @@ from typing import Any, Generic, TypeVar
 from crawler.engine.handed_page import Withdrawn
 from crawler.engine.hooks.answers import CallFailed, NotReturnedError, failed, refuse_coroutine
 from crawler.engine.hooks.call_watch import Steps, outcome_of
-from crawler.engine.hooks.hook import Hook
+from crawler.engine.hooks.hook_failures import Hook
 from crawler.engine.hooks.loop_calls import pool_of
 
 T = TypeVar("T")

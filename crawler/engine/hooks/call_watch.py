@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from crawler.engine.hooks.answers import CallFailed, NotReturnedError
 from crawler.engine.hooks.calls import Call
-from crawler.engine.hooks.hook import Hook
+from crawler.engine.hooks.hook_failures import Hook
 
 T = TypeVar("T")
 

@@ -11,7 +11,7 @@ from crawler.engine.focusing import NEUTRAL
 from crawler.engine.handed_page import HandedPage
 from crawler.engine.hooks.answers import CallFailed
 from crawler.engine.hooks.asking import Asked
-from crawler.engine.hooks.hook import Hook
+from crawler.engine.hooks.hook_failures import Hook
 from crawler.engine.hooks.page_view import Page, facts_of
 from crawler.engine.link_judge import Link
 

@@ -8,7 +8,7 @@ from crawler.base.processes import cores
 from crawler.base.settings.load import Source
 from crawler.base.settings.parts import HookSettings, Settings
 from crawler.engine.hooks.focus import ASKED, Focus
-from crawler.engine.hooks.hook import Hook
+from crawler.engine.hooks.hook_failures import Hook
 from crawler.engine.hooks.loop_calls import pool_of
 from crawler.engine.hooks.named_code import CodeError, NamedCode, load_code
 from crawler.engine.hooks.on_page import OnPage, OwnPages

@@ -11,7 +11,7 @@ from crawler.engine.handed_page import HandedPage, Handled, Withdrawn
 from crawler.engine.hooks.answers import Answered, CallFailed, await_with, call_with
 from crawler.engine.hooks.call_watch import Steps, outcome_of
 from crawler.engine.hooks.calls import Call, PageCalls, Pool
-from crawler.engine.hooks.hook import Hook
+from crawler.engine.hooks.hook_failures import Hook
 from crawler.engine.hooks.page_view import Page, PageFacts, facts_of
 from crawler.url.scope.store_choice import StoreChoice
 

@@ -9,7 +9,7 @@ from crawler.base.settings.leaving import fault_of_header
 from crawler.engine.handed_page import HandedPage
 from crawler.engine.hooks.answers import CallFailed
 from crawler.engine.hooks.asking import Asked
-from crawler.engine.hooks.hook import Hook
+from crawler.engine.hooks.hook_failures import Hook
 from crawler.engine.hooks.page_view import Page, facts_of
 from crawler.engine.user_code import AsksForHeaders, AsksOfChange, PreviousVisit
 

@@ -13,7 +13,7 @@ from crawler.base.settings.parts import HookSettings
 from crawler.engine.focusing import NEUTRAL
 from crawler.engine.hooks.answers import CallFailed
 from crawler.engine.hooks.focus import ASKED, Focus, ScoreBatches, score, score_list, wish
-from crawler.engine.hooks.hook import Hook
+from crawler.engine.hooks.hook_failures import Hook
 from crawler.engine.hooks.named_code import load_code
 from crawler.engine.link_judge import Link
 from tests.virtual import run_virtually

@@ -13,7 +13,7 @@ import pytest
 from crawler.base.settings.parts import HookSettings
 from crawler.engine.hooks.answers import Answered, CallFailed, NoMoreCallsError
 from crawler.engine.hooks.call_watch import LONG
-from crawler.engine.hooks.hook import SHOWN, Hook
+from crawler.engine.hooks.hook_failures import SHOWN, Hook
 from crawler.engine.hooks.named_code import load_code
 from crawler.engine.hooks.on_page import OnPage
 from crawler.engine.hooks.page_view import PageFacts

@@ -164,13 +164,16 @@ async def test_what_costs_most_is_named_first_and_all_of_it_is_seen(browser: Chr
     crawl.hosts += [host(number) | over | {"no_page": "refused"} for number in range(30, 50)]
     crawl.changes |= {"hosts": 60, "hosts_without_page": {"refused": 20}}
     crawl.hosts += [host(14) | held | {"pending": 3}, host(15) | held | {"pending": 58}]
+    tried = held | {"rule": "gap", "pending": 2, "share": 0.5}  # its URLs answer with 500, and wait for their next try
+    crawl.hosts += [host(16) | tried | {"fetched": 80}, host(17) | tried | {"fetched": 8_000}]
     heads = "return [...document.querySelectorAll('#attention > li > .link')].map(node => node.textContent)"
     async with shown(crawl) as (_, url):
         await open_page(browser, f"{url}?token={TOKEN}")
         await until(browser, lambda: "on hold" in text(browser, "#attention"))
         found = await asyncio.to_thread(script(browser, heads))
         assert found[0] == "The crawl is paused"
-        assert found.index("2 hosts are on hold") < found.index("12 hosts failed on some visits")
+        assert found.index("2 hosts are on hold") < found.index("12 hosts failed on some tries")
+        assert [each for each in found if each.startswith("h01")] == ["h016.test failed on some tries"]
         said = await asyncio.to_thread(text, browser, "#attention")
         assert "61 pending URLs" in said
         assert said.count("20 of 60 hosts") == 1

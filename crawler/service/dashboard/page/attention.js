@@ -45,7 +45,8 @@ function ofHost(row) {
     const held = ["retry_after", "backoff"].includes(row.rule) ? "throttled" : row.rule === "errors" ? "server_error" : kind;
     return ofOne("wait", over ? "was on hold" : "is on hold", over ? "were on hold" : "are on hold", held ? cause(held) : row.reason, held ? remedy(held) : "", row);
   }
-  return row.failed ? ofOne("wait", "failed on some visits", "failed on some visits", kind ? `most often: ${cause(kind)}` : "", what, row) : null;
+  const often = kind && row.pending && row.errors[kind] >= Math.max(3, 0.05 * row.fetched); // its URLs may still be fetched
+  return row.failed || often ? ofOne("wait", "failed on some tries", "failed on some tries", kind ? `most often: ${cause(kind)}` : "", what, row) : null;
 }
 
 function ofAnswers(host, known) {

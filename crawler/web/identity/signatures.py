@@ -13,7 +13,7 @@ draft-meunier-webbotauth-httpsig-directory-00, for the directory of keys.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from crawler.base import entropy
 from crawler.web.identity.keys import Key, encoded
@@ -42,11 +42,11 @@ def request_headers(key: Key, agent: str, authority: str, now: float, nonce: str
     }
 
 
-def directory_headers(keys: list[Key], authority: str, now: float) -> dict[str, str]:
+def directory_headers(keys: Sequence[Key], authority: str, now: float) -> dict[str, str]:
     """Sign the directory that ``authority`` serves, once with each key, for as long as the key is valid."""
     inputs, signatures = list[str](), list[str]()
     for number, key in enumerate(keys):
-        parameters = f"({_REQUEST_AUTHORITY}){_parameters(key, now, key.ends, OF_DIRECTORY)}"
+        parameters = f"({_REQUEST_AUTHORITY}){_parameters(key, now, key.exp, OF_DIRECTORY)}"
         inputs.append(f"binding{number}={parameters}")
         signatures.append(f"binding{number}=:{key.sign(_directory_base(authority, parameters))}:")
     return {"Signature-Input": ", ".join(inputs), "Signature": ", ".join(signatures)}

@@ -8,10 +8,8 @@ it.
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Callable, Sequence
-from functools import partial
 from pathlib import Path
 
 from multidict import MultiMapping
@@ -24,11 +22,8 @@ from crawler.web.identity.signatures import asked_nonce, request_headers
 REFUSALS = frozenset((401, 403))  # statuses that are repeated with a signature; 429 is retried anyway
 _NAMING = frozenset((*REFUSALS, 429))  # statuses that require signatures if the answer names them
 _NAMES = ("web-bot-auth", "web bot auth", "signature-agent", "signature-input", "http message signature")
-_HEADERS = ("WWW-Authenticate", "Vary", "Link")
 _LOOKED_AT = 64 * 1024  # bytes of a body that are searched
 _HOSTS = 10_000  # maximum hosts; beyond it, all are forgotten, and later restored from the hosts' stored state
-
-log = logging.getLogger("crawler")
 
 
 class Signer:
@@ -42,27 +37,18 @@ class Signer:
         self._always = always
         self._clock = clock
         self._asking: dict[str, str] = {}  # hosts -> the nonce for the next request
-        self._expired = False
 
     @classmethod
     def of(cls, settings: IdentitySettings) -> Signer | None:
         """Return the signer for these settings; None if no requests are to be signed. Raises SettingsError."""
-        if settings.key is None and (settings.agent is not None or settings.sign == "always"):
-            raise SettingsError("identity.key is missing; set it to the file that `crawler identity new` created")
-        if settings.key is None or settings.sign == "never":
+        if settings.sign == "never" or settings == IdentitySettings():
             return None
-        keys, stated = read_key_file(Path(settings.key))
-        agent = settings.agent or stated
-        if agent is None:
-            raise SettingsError("identity.agent is missing; set it to the origin whose directory lists the keys")
-        if key_at(keys, time.time()) is None:
+        if settings.key is None:
+            raise SettingsError("identity.key is missing; set it to the file that `crawler identity new` created")
+        found = read_key_file(Path(settings.key))
+        if key_at(found.keys, time.time()) is None:
             raise SettingsError(f"identity.key: no key in {settings.key} is valid now; run `crawler identity new`")
-        return cls(keys, agent, always=settings.sign == "always")
-
-    def signing(self, authority: str) -> Callable[[], dict[str, str]] | None:
-        """Return a function that signs a request to a host when it is sent; None if it must not be signed."""
-        wanted = (self._always or authority in self._asking) and self._key() is not None
-        return partial(self.headers, authority) if wanted else None
+        return cls(found.keys, settings.agent or found.agent, always=settings.sign == "always")
 
     def signs(self, authority: str, *, known: bool) -> bool:
         """Return whether the host asks for signatures. ``known``: it asked for them in an earlier run."""
@@ -70,9 +56,15 @@ class Signer:
             self._asking.setdefault(authority, "")
         return authority in self._asking
 
+    def key_for(self, authority: str) -> Key | None:
+        """Return the key that signs a request to the host; None if it must not be signed, or if all keys have
+        expired."""
+        wanted = self._always or authority in self._asking
+        return key_at(self._keys, self._clock()) if wanted else None
+
     def headers(self, authority: str) -> dict[str, str]:
         """Return the signature headers of a request that is sent now."""
-        key, nonce = self._key(), self._asking.get(authority, "")
+        key, nonce = self.key_for(authority), self._asking.get(authority, "")
         if nonce:
             self._asking[authority] = ""
         return {} if key is None else request_headers(key, self._agent, authority, self._clock(), nonce)
@@ -81,17 +73,9 @@ class Signer:
         """Remember the host if its answer requires signatures."""
         nonce = asked_nonce(", ".join(headers.getall("Accept-Signature", ())))
         if nonce is None and status in _NAMING and authority not in self._asking:
-            named = " ".join([value for name in _HEADERS for value in headers.getall(name, ())])
-            text = f"{named} {(body or b'')[:_LOOKED_AT].decode('latin-1')}".lower()
+            text = f"{' '.join(headers.values())} {(body or b'')[:_LOOKED_AT].decode('latin-1')}".lower()
             nonce = "" if any(name in text for name in _NAMES) else None
         if nonce is not None:
             if len(self._asking) >= _HOSTS:
                 self._asking.clear()
             self._asking[authority] = nonce
-
-    def _key(self) -> Key | None:
-        key = key_at(self._keys, self._clock())
-        if key is None and not self._expired:
-            self._expired = True
-            log.warning("requests are no longer signed: all keys of the identity have expired")
-        return key

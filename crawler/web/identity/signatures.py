@@ -13,7 +13,7 @@ draft-meunier-webbotauth-httpsig-directory-00, for the directory of keys.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from crawler.base import entropy
 from crawler.web.identity.keys import Key, encoded
@@ -22,7 +22,6 @@ EXPIRES = 60  # seconds; enough, because a request is signed in the step that se
 _NONCE = 24  # random bytes of a nonce
 OF_REQUESTS = "web-bot-auth"
 OF_DIRECTORY = "http-message-signatures-directory"
-_OURS = (None, OF_REQUESTS)
 _LABEL = "sig1"
 _AGENT = f'"signature-agent";key="{_LABEL}"'
 _REQUEST_AUTHORITY = '"@authority";req'  # the authority of the request, in the signature of an answer
@@ -30,10 +29,9 @@ _MEMBER = re.compile(r'(?<![a-z0-9_.*-])([a-z*][a-z0-9_.*-]*+)=((?:[^",\\]|"(?:[
 _PARAMETER = re.compile(r';([a-z*][a-z0-9_.*-]*)=(?:"([ !#-\[\]-~]*)"|([0-9]{1,15}))')
 
 
-def request_headers(key: Key, agent: str, authority: str, now: float, nonce: str = "") -> dict[str, str]:
-    """Sign a request to ``authority`` (host and port, as in its Host header) in the name of ``agent``. ``nonce``: from
-    the server; random by default."""
-    parameters = f'("@authority" {_AGENT}){_parameters(key, now, int(now) + EXPIRES, OF_REQUESTS, nonce)}'
+def request_headers(key: Key, agent: str, authority: str, now: float) -> dict[str, str]:
+    """Sign a request to ``authority`` (host and port, as in its Host header) in the name of ``agent``."""
+    parameters = f'("@authority" {_AGENT}){_parameters(key, now, int(now) + EXPIRES, OF_REQUESTS)}'
     signature = key.sign(f'"@authority": {authority}\n{_AGENT}: "{agent}"\n{_last(parameters)}')
     return {
         "Signature-Agent": f'{_LABEL}="{agent}"',
@@ -52,9 +50,9 @@ def directory_headers(keys: Sequence[Key], authority: str, now: float) -> dict[s
     return {"Signature-Input": ", ".join(inputs), "Signature": ", ".join(signatures)}
 
 
-def _parameters(key: Key, created: float, expires: int, tag: str, nonce: str = "") -> str:
-    when, once = f";created={int(created)};expires={expires}", nonce or encoded(entropy.random_bytes(_NONCE))
-    return f'{when};keyid="{key.kid}";alg="ed25519";nonce="{once}";tag="{tag}"'
+def _parameters(key: Key, created: float, expires: int, tag: str) -> str:
+    when, nonce = f";created={int(created)};expires={expires}", encoded(entropy.random_bytes(_NONCE))
+    return f'{when};keyid="{key.kid}";alg="ed25519";nonce="{nonce}";tag="{tag}"'
 
 
 def _last(parameters: str) -> str:
@@ -65,23 +63,13 @@ def _directory_base(authority: str, parameters: str) -> str:
     return f"{_REQUEST_AUTHORITY}: {authority}\n{_last(parameters)}"
 
 
-def directory_signatures(inputs: str, signatures: str, authority: str) -> Iterator[tuple[dict[str, str], str, str]]:
-    """Parse the signatures of a directory that ``authority`` served. Yields for each signature its parameters, its
-    value in Base64, and its signature base, which is empty if it covers other components than our signatures."""
-    values = dict(_MEMBER.findall(signatures))
+def directory_signatures(inputs: str, signatures: str, authority: str, now: float) -> dict[str, tuple[str, str]]:
+    """Parse the signatures of a directory that ``authority`` served. Returns the signature base and the value in Base64
+    by key ID, without signatures that have expired or differ from ours in what they cover or in their tag."""
+    values, found = dict(_MEMBER.findall(signatures)), dict[str, tuple[str, str]]()
     for label, member in _MEMBER.findall(inputs):
-        covered = member.partition(")")[0].removeprefix("(").strip()
-        text = _directory_base(authority, member) if covered == _REQUEST_AUTHORITY else ""
-        yield _given(member), values.get(label, "").strip().strip(":"), text
-
-
-def asked_nonce(accept: str) -> str | None:
-    """Return the nonce from ``Accept-Signature``: empty if it names none, None if it requests no signature of our kind.
-    A member without a tag also counts as such a request."""
-    asked = [given for given in map(_given, dict(_MEMBER.findall(accept)).values()) if given.get("tag") in _OURS]
-    return asked[0].get("nonce", "") if asked else None
-
-
-def _given(member: str) -> dict[str, str]:
-    """Return the parameters of a signature: strings and numbers."""
-    return {name: quoted or plain for name, quoted, plain in _PARAMETER.findall(member.partition(")")[2])}
+        given = {name: quoted or plain for name, quoted, plain in _PARAMETER.findall(member)}
+        is_ours = member.startswith(f"({_REQUEST_AUTHORITY})") and given.get("tag") == OF_DIRECTORY
+        if is_ours and given.get("expires", "").isdigit() and int(given["expires"]) > now:
+            found[given.get("keyid", "")] = _directory_base(authority, member), values.get(label, "").strip(":")
+    return found

@@ -17,7 +17,7 @@ from multidict import MultiMapping
 from crawler.base.settings.load import SettingsError
 from crawler.base.settings.parts import IdentitySettings
 from crawler.web.identity.keys import Key, key_at, read_key_file
-from crawler.web.identity.signatures import asked_nonce, request_headers
+from crawler.web.identity.signatures import request_headers
 
 REFUSALS = frozenset((401, 403))  # statuses that are repeated with a signature; 429 is retried anyway
 _NAMING = frozenset((*REFUSALS, 429))  # statuses that require signatures if the answer names them
@@ -36,7 +36,7 @@ class Signer:
         self._agent = agent
         self._always = always
         self._clock = clock
-        self._asking: dict[str, str] = {}  # hosts -> the nonce for the next request
+        self._asking = set[str]()  # hosts that ask for signatures
 
     @classmethod
     def of(cls, settings: IdentitySettings) -> Signer | None:
@@ -53,7 +53,7 @@ class Signer:
     def signs(self, authority: str, *, known: bool) -> bool:
         """Return whether the host asks for signatures. ``known``: it asked for them in an earlier run."""
         if known:
-            self._asking.setdefault(authority, "")
+            self._asking.add(authority)
         return authority in self._asking
 
     def key_for(self, authority: str) -> Key | None:
@@ -64,18 +64,16 @@ class Signer:
 
     def headers(self, authority: str) -> dict[str, str]:
         """Return the signature headers of a request that is sent now."""
-        key, nonce = self.key_for(authority), self._asking.get(authority, "")
-        if nonce:
-            self._asking[authority] = ""
-        return {} if key is None else request_headers(key, self._agent, authority, self._clock(), nonce)
+        key = self.key_for(authority)
+        return {} if key is None else request_headers(key, self._agent, authority, self._clock())
 
     def note(self, authority: str, status: int, headers: MultiMapping[str], body: bytes | None) -> None:
         """Remember the host if its answer requires signatures."""
-        nonce = asked_nonce(", ".join(headers.getall("Accept-Signature", ())))
-        if nonce is None and status in _NAMING and authority not in self._asking:
+        asks = "Accept-Signature" in headers
+        if not asks and status in _NAMING and authority not in self._asking:
             text = f"{' '.join(headers.values())} {(body or b'')[:_LOOKED_AT].decode('latin-1')}".lower()
-            nonce = "" if any(name in text for name in _NAMES) else None
-        if nonce is not None:
+            asks = any(name in text for name in _NAMES)
+        if asks:
             if len(self._asking) >= _HOSTS:
                 self._asking.clear()
-            self._asking[authority] = nonce
+            self._asking.add(authority)

@@ -145,35 +145,29 @@ _KINDS = {
 
 
 class PathStatements:
-    """The statements of a host for one crawler, by path. ``size`` is its memory in bytes."""
+    """Statements by path; those with the longest matching pattern count. ``size`` is their memory in bytes."""
 
-    __slots__ = ("_kinds", "size")
+    __slots__ = ("_lines", "size")
 
-    def __init__(self, lines: Iterable[tuple[str, str, Stated]]) -> None:
-        """``lines``: the kind of each line, its pattern in Latin-1 (empty: all paths), and its statements."""
-        self._kinds: dict[str, list[tuple[Patterns, Stated]]] = {}
-        for kind, path, stated in lines:
-            pattern = Patterns([(False, path or "/")], STAR_BUDGET // LINES_MOST)
-            self._kinds.setdefault(kind, []).append((pattern, stated))
-        patterns = [pattern for kind in self._kinds.values() for pattern, _ in kind]
-        self.size = sys.getsizeof(self) + sum(512 + pattern.size for pattern in patterns)
+    def __init__(self, lines: Iterable[tuple[str, Stated]]) -> None:
+        """``lines``: patterns in Latin-1 (empty: all paths), each with its statements."""
+        budget = STAR_BUDGET // LINES_MOST
+        self._lines = [(Patterns([(False, path or "/")], budget), stated) for path, stated in lines]
+        self.size = sys.getsizeof(self) + sum(512 + pattern.size for pattern, _ in self._lines)
 
     def of(self, target: str) -> Stated:
         """Return the statements for a path with its query."""
-        found: list[Stated] = []
-        for lines in self._kinds.values():
-            weights = [pattern.weight(target) for pattern, _ in lines]
-            longest = max(weights)
-            found += [stated for weight, (_, stated) in zip(weights, lines, strict=True) if weight == longest > 0]
-        return stricter(*found)
+        weights = [(pattern.weight(target), stated) for pattern, stated in self._lines]
+        longest = max((weight for weight, _ in weights), default=0)
+        return stricter(*[stated for weight, stated in weights if weight == longest > 0])
 
 
-def robots_statements(lines: Iterable[tuple[str, str]]) -> PathStatements:
-    """Return the statements in lines of robots.txt. ``lines``: for each line, its key in lower case and its value in
-    Latin-1."""
-    read = list[tuple[str, str, Stated]]()
+def robots_statements(lines: Iterable[tuple[str, str]]) -> tuple[PathStatements, ...]:
+    """Return the statements in lines of robots.txt, for each kind of line. ``lines``: for each line, its key in lower
+    case and its value in Latin-1."""
+    read: dict[str, list[tuple[str, Stated]]] = {}
     for key, value in list(lines)[:LINES_MOST]:
         parse, source = _KINDS[key]
         path, words = [*value.split(None, 1), ""][:2] if value.startswith("/") else ("", value)
-        read.append((key, path, parse(words, source)))
-    return PathStatements(read)
+        read.setdefault(key, []).append((path, parse(words, source)))
+    return tuple(map(PathStatements, read.values()))

@@ -52,7 +52,7 @@ def read_terms(kind: str, body: bytes, href: str) -> tuple[Rules, str | None]:
 def terms_statements(file: str, rules: Rules) -> PathStatements:
     """Return the statements of the rules of a file, by path."""
     source = TDM_FILE if file == TDM_FILE else RSL_FILE
-    return PathStatements((file, path, {use: (word, source) for use, word in uses.items()}) for path, uses in rules)
+    return PathStatements((path, {use: (word, source) for use, word in uses.items()}) for path, uses in rules)
 
 
 def _path(location: str, authority: str) -> str | None:

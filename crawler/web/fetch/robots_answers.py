@@ -254,10 +254,10 @@ class RobotsCache:
         """Parse a stored record. Raises RobotsRecordError."""
         record = _read(stored)
         robots = self._rules(record)
-        own, also = robots.rules.statements, None if robots.also is None else robots.also.statements
+        also = () if robots.also is None else robots.also.statements
         terms = {file: terms_statements(file, rules) for file, rules in record.terms.items()}
-        statements = (own, also, terms.get(TDM_FILE), terms.get(RSL_FILE))
-        return replace(robots, terms=terms, statements=tuple(each for each in statements if each is not None))
+        of_host = tuple(terms[file] for file in (TDM_FILE, RSL_FILE) if file in terms)
+        return replace(robots, terms=terms, statements=robots.rules.statements + also + of_host)
 
     def _rules(self, record: _Record) -> Robots:
         copy, at, failure = record.copy, record.asked_at, record.failure

@@ -35,7 +35,6 @@ records = st.builds(
     backoff=st.integers(0, 255),
     robots_until=times,
     robots_tries=st.integers(0, 127),
-    signed=st.booleans(),
     fetched=counts,
     failed=counts,
     size_read=counts,

@@ -1,9 +1,8 @@
 """Decides which requests are signed, and signs them.
 
 A host gets unsigned requests until it requires signatures: with ``Accept-Signature``, or with a refusal that names
-them. The signer remembers this for the host and port, and the crawl stores it in the host's state. If a request was
-refused because it lacks a signature, the crawl repeats it. Each request is signed separately, in the step that sends
-it.
+them. The signer remembers this for the host and port during a run. If a request was refused because it lacks a
+signature, the crawl repeats it. Each request is signed separately, in the step that sends it.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ REFUSALS = frozenset((401, 403))  # statuses that are repeated with a signature;
 _NAMING = frozenset((*REFUSALS, 429))  # statuses that require signatures if the answer names them
 _NAMES = ("web-bot-auth", "web bot auth", "signature-agent", "signature-input", "http message signature")
 _LOOKED_AT = 64 * 1024  # bytes of a body that are searched
-_HOSTS = 10_000  # maximum hosts; beyond it, all are forgotten, and later restored from the hosts' stored state
+_HOSTS = 100_000  # maximum hosts that are remembered; beyond it, all are forgotten
 
 
 class Signer:
@@ -49,12 +48,6 @@ class Signer:
         if key_at(found.keys, time.time()) is None:
             raise SettingsError(f"identity.key: no key in {settings.key} is valid now; run `crawler identity new`")
         return cls(found.keys, settings.agent or found.agent, always=settings.sign == "always")
-
-    def signs(self, authority: str, *, known: bool) -> bool:
-        """Return whether the host asks for signatures. ``known``: it asked for them in an earlier run."""
-        if known:
-            self._asking.add(authority)
-        return authority in self._asking
 
     def key_for(self, authority: str) -> Key | None:
         """Return the key that signs a request to the host; None if it must not be signed, or if all keys have

@@ -22,7 +22,7 @@ from msgspec.structs import replace
 from benchmarks.kit.machine import describe_machine
 from crawler.base.settings.parts import IdentitySettings
 from crawler.web.identity.keys import key_at, key_from
-from crawler.web.identity.signatures import request_headers
+from crawler.web.identity.signer import request_headers
 from tests.web.fetch.sites import page, site
 from tests.web.identity.keys import AGENT, key_file, received, verifier
 from tests.web.identity.test_signed_requests import COVERED, fetcher

@@ -108,19 +108,18 @@ class RobotsVisits:
             return NOTHING_STATED  # this license, of the whole host, already counts for all its pages
         if address in robots.terms:
             return robots.terms[address].of(target_of(entry.href))
-        self._named[name] = address
-        if len(robots.terms) >= FILES_MOST or self.terms_due(name, entry.href) is None:
-            del self._named[name]
+        if len(robots.terms) >= FILES_MOST or self.terms_due(name, entry.href, address) is None:
             return NOTHING_STATED
+        self._named[name] = address
         await self.ask_terms(name)
         raise TryAgain(Retry(entry, 0.0, draft.request))
 
-    def terms_due(self, name: str, href: str) -> tuple[str, str] | None:
+    def terms_due(self, name: str, href: str, named: str | None = None) -> tuple[str, str] | None:
         """Return the kind and the URL of a file with terms that must be requested before pages of the host; None if all
-        terms are known. ``href``: a URL of the host, whose robots.txt must be at hand."""
+        terms are known. ``href``: a URL of the host, whose robots.txt must be at hand. ``named``: a license that a page
+        names."""
         if not self._settings.purpose.uses or self.ignores(name) or (robots := self._cache.get(name)) is None:
             return None
-        named = self._named.get(name)
         for kind, location in ((TDM_FILE, TDMREP), (RSL_FILE, robots.rules.license), (named or "", named)):
             address = location and self._locate(location, robots_url(href)) if kind not in robots.terms else None
             other = address and self._cache.get(self._job.frontier.queue_of(address))
@@ -161,7 +160,8 @@ class RobotsVisits:
         any URL of the host; by default a queued one."""
         host, settings = lease.host, self._settings
         href = href or self._job.frontier.peek(host).href
-        terms = None if host.politeness.robots_until else self.terms_due(host.name, href)
+        named = self._named.get(host.name)
+        terms = None if host.politeness.robots_until else self.terms_due(host.name, href, named)
         follow = partial(self._redirect.follow if terms is None else self._redirect.follow_terms, host)
         fetcher, file = self._context.fetcher, None if terms is None else terms[1]
         result = await fetch_robots(fetcher, href, follow, self._locate, self._redirect.keep, file=file)

@@ -1,4 +1,12 @@
-"""Decides which requests are signed, and signs them.
+"""Signs requests (RFC 9421), and decides which ones.
+
+The signed text, called the *signature base*, has a line for each covered component and one for the parameters:
+
+    "@authority": example.com
+    "signature-agent";key="sig1": "https://bot.example"
+    "@signature-params": ("@authority" "signature-agent";key="sig1");created=1; ... ;tag="web-bot-auth"
+
+The names come from draft-ietf-webbotauth-httpsig-protocol-00.
 
 A host gets unsigned requests until it requires signatures: with ``Accept-Signature``, or with a refusal that names
 them. The signer remembers this for the host and port during a run. If a request was refused because it lacks a
@@ -13,16 +21,38 @@ from pathlib import Path
 
 from multidict import MultiMapping
 
+from crawler.base import entropy
 from crawler.base.settings.load import SettingsError
 from crawler.base.settings.parts import IdentitySettings
-from crawler.web.identity.keys import Key, key_at, read_key_file
-from crawler.web.identity.signatures import request_headers
+from crawler.web.identity.keys import Key, encoded, key_at, read_key_file
 
+EXPIRES = 60  # seconds; enough, because a request is signed in the step that sends it
+_NONCE = 24  # random bytes of a nonce
+_TAG = "web-bot-auth"
+_LABEL = "sig1"
+_AGENT = f'"signature-agent";key="{_LABEL}"'
 REFUSALS = frozenset((401, 403))  # statuses that are repeated with a signature; 429 is retried anyway
 _NAMING = frozenset((*REFUSALS, 429))  # statuses that require signatures if the answer names them
 _NAMES = ("web-bot-auth", "web bot auth", "signature-agent", "signature-input", "http message signature")
 _LOOKED_AT = 64 * 1024  # bytes of a body that are searched
 _HOSTS = 100_000  # maximum hosts that are remembered; beyond it, all are forgotten
+
+
+def request_headers(key: Key, agent: str, authority: str, now: float) -> dict[str, str]:
+    """Sign a request to ``authority`` (host and port, as in its Host header) in the name of ``agent``."""
+    parameters = f'("@authority" {_AGENT}){parameters_of(key, now, int(now) + EXPIRES, _TAG)}'
+    signature = key.sign(f'"@authority": {authority}\n{_AGENT}: "{agent}"\n"@signature-params": {parameters}')
+    return {
+        "Signature-Agent": f'{_LABEL}="{agent}"',
+        "Signature-Input": f"{_LABEL}={parameters}",
+        "Signature": f"{_LABEL}=:{signature}:",
+    }
+
+
+def parameters_of(key: Key, created: float, expires: int, tag: str) -> str:
+    """Return the parameters of a signature, without what it covers."""
+    when, nonce = f";created={int(created)};expires={expires}", encoded(entropy.random_bytes(_NONCE))
+    return f'{when};keyid="{key.kid}";alg="ed25519";nonce="{nonce}";tag="{tag}"'
 
 
 class Signer:

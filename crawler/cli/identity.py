@@ -15,7 +15,7 @@ from crawler.base.settings.parts import FetchSettings
 from crawler.cli.exit_codes import Exit, UsageError
 from crawler.web.fetch import Failure, Fetcher
 from crawler.web.identity.directory import PATH, authority_of, directory, faults, page, response_headers
-from crawler.web.identity.keys import KeyFile, new_key, read_key_file, write_key_file
+from crawler.web.identity.keys import KeySet, new_key, read_key_file, write_key_file
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -38,7 +38,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 def _new(arguments: argparse.Namespace) -> int:
     folder, root, now = arguments.dir, arguments.dir / "public", time.time()
     path, about, listed = folder / "identity.jwk", root / "index.html", root / PATH[1:]
-    old = read_key_file(path) if path.exists() else KeyFile([], "")
+    old = read_key_file(path) if path.exists() else KeySet([])
     agent = arguments.agent or old.agent
     if (fault := fault_of_origin(agent)) is not None:
         raise UsageError(f"--agent {fault}")
@@ -48,7 +48,7 @@ def _new(arguments: argparse.Namespace) -> int:
     if not (keys and arguments.sign_only):
         keys.append(new_key(now, keys))
     listed.parent.mkdir(parents=True, exist_ok=True)
-    write_key_file(path, KeyFile(keys, agent))
+    write_key_file(path, KeySet(keys, agent))
     headers = response_headers(keys, agent, now)
     listed.write_bytes(directory(keys))
     (folder / "headers.txt").write_text("".join(f"{name}: {value}\n" for name, value in headers.items()), "ascii")

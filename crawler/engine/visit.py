@@ -471,8 +471,7 @@ class Visitor:
             barred(draft, challenge)  # the page does not belong to the site
             return
         record.robots, record.consent, record.license = facts.robots, facts.consent, facts.license
-        if record.license is not None:
-            record.consent = stricter(record.consent, await self._robots.licensed(lease, draft))
+        record.consent = stricter(record.consent, await self._robots.licensed(lease, draft))
         if self._understanding.headings.follows(facts.robots):
             self._refresh(draft, facts.refresh, facts.base)
         if isinstance(content, Unreadable):

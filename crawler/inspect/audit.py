@@ -126,8 +126,7 @@ def _compared(directory: Path, hosts: dict[str, _Host]) -> Iterator[dict[str, An
         violations = list[dict[str, Any]]()
         for (at, target, where), rule, why in host.broken():
             own = min(known[name, target], key=lambda record, at=at: abs(record["time"] - at), default=None)  # type: ignore[misc]
-            shown = {"rule": rule, "time": at, "target": target, "log": where, "why": why}
-            violations.append({**shown, "record": own})
+            violations.append({"rule": rule, "time": at, "target": target, "log": where, "why": why, "record": own})
         yield {
             "host": name,
             "requests": len(host.requests),

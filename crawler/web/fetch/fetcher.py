@@ -294,7 +294,7 @@ class Fetcher:
             if cookie := joined(sending.get().cookies, cookie):
                 headers["Cookie"] = cookie
         of_proxy = None if through is None else self._headers.copy()
-        sign = None if self._signer is None else partial(self._signer.headers, _authority(url))
+        sign = dict if self._signer is None else partial(self._signer.headers, _authority(url))
         answer = await connector.get(url, _with(self._headers, headers), through, of_proxy, sign)
         if through is not None and answer.status == _LOGIN_WANTED and not secure:
             answer.close()

@@ -25,7 +25,7 @@ _EXPIRES = re.compile(";expires=([0-9]{1,15})")
 
 def directory(keys: Sequence[Key]) -> bytes:
     """Return the directory of the public halves."""
-    return json.encode({"keys": [replace(key, d="") for key in keys]}) + b"\n"
+    return json.encode(KeySet([replace(key, d="") for key in keys])) + b"\n"
 
 
 def response_headers(keys: Sequence[Key], agent: str, now: float) -> dict[str, str]:

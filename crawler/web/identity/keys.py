@@ -53,16 +53,11 @@ class Key(Struct, frozen=True, omit_defaults=True, dict=True):
         return b64encode(self._signing.sign(text.encode("ascii")).signature).decode()
 
 
-class KeySet(Struct):
-    """A JSON Web Key Set of such keys."""
+class KeySet(Struct, omit_defaults=True):
+    """A JSON Web Key Set. In a file of private keys, ``agent`` is the origin whose directory lists the keys."""
 
     keys: Annotated[list[Key], Meta(min_length=1)]
-
-
-class KeyFile(KeySet):
-    """The content of the file of private keys. ``agent`` is the origin whose directory lists the keys."""
-
-    agent: str
+    agent: str = ""
 
 
 def key_from(seed: bytes, begins: int = 0, ends: int = ALWAYS) -> Key:
@@ -78,7 +73,7 @@ def new_key(now: float, valid: Sequence[Key]) -> Key:
     return key_from(entropy.random_bytes(32), begins, begins + LIFETIME)
 
 
-def read_key_file(path: Path) -> KeyFile:
+def read_key_file(path: Path) -> KeySet:
     """Return the content of a file of private keys. Raises SettingsError, whose message quotes nothing from it."""
     try:
         with open_regular(path) as stream:
@@ -89,7 +84,7 @@ def read_key_file(path: Path) -> KeyFile:
         raise SettingsError(f"identity.key: other users can read or change {path}; run chmod 600 {path}")
     library()
     with suppress(DecodeError, ValueError, RecursionError):
-        found = json.decode(text, type=KeyFile)
+        found = json.decode(text, type=KeySet)
         are_own = all(key == key_from(decoded(key.d), key.nbf, key.exp) for key in found.keys)
         if are_own and fault_of_origin(found.agent) is None:
             return found
@@ -97,7 +92,7 @@ def read_key_file(path: Path) -> KeyFile:
     raise SettingsError(f"identity.key: {path}: {wanted}")
 
 
-def write_key_file(path: Path, content: KeyFile) -> None:
+def write_key_file(path: Path, content: KeySet) -> None:
     """Write keys to a file that only its owner may read. Raises OSError."""
     replace_file(RealDisk(), path, json.encode(content) + b"\n")
 

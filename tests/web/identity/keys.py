@@ -13,7 +13,7 @@ from http_message_signatures import HTTPMessageVerifier, HTTPSignatureKeyResolve
 
 from crawler.base.settings.parts import IdentitySettings
 from crawler.web.identity.directory import directory
-from crawler.web.identity.keys import Key, KeyFile, decoded, key_from, write_key_file
+from crawler.web.identity.keys import Key, KeySet, decoded, key_from, write_key_file
 
 AGENT = "https://bot.example"
 
@@ -21,7 +21,7 @@ AGENT = "https://bot.example"
 def key_file(home: Path, *keys: Key) -> IdentitySettings:
     """Settings with a file of these keys, or of one that is always valid."""
     path = home / "identity.jwk"
-    write_key_file(path, KeyFile(list(keys) or [key_from(b"1" * 32)], AGENT))
+    write_key_file(path, KeySet(list(keys) or [key_from(b"1" * 32)], AGENT))
     return IdentitySettings(key=str(path))
 
 

@@ -10,14 +10,14 @@ import msgspec
 import pytest
 from aiohttp import web
 
-from crawler.web.identity.keys import KeyFile, key_from, write_key_file
+from crawler.web.identity.keys import KeySet, key_from, write_key_file
 from tests.needs import need
 from tests.program import Ran, crawler, running, wait_until
 from tests.site import Site, linked
 from tests.web.identity.keys import AGENT, key_file, request, verifier
 
 FAST = ("--allow-private", "--delay", "0.02", "--quiet")
-KEYS = msgspec.json.encode(KeyFile([key_from(b"1" * 32)], AGENT)).decode()
+KEYS = msgspec.json.encode(KeySet([key_from(b"1" * 32)], AGENT)).decode()
 SECRET = "MTExMTExMTExMTExMTExMTExMTExMTExMTExMTExMTE"  # the seed of ``key_file`` in Base64
 
 
@@ -113,7 +113,7 @@ def test_a_running_crawl_takes_another_key_when_it_reads_its_settings_again(tmp_
         running(site.url("/"), "--job", job, "--config", config, *FAST) as process,
     ):
         wait_until(lambda: len(seen) > 2, "signed requests")
-        write_key_file(tmp_path / "identity.jwk", KeyFile([other], AGENT))
+        write_key_file(tmp_path / "identity.jwk", KeySet([other], AGENT))
         assert crawler("reload", job).code == 0
         wait_until(lambda: other.kid in seen[-1], "requests with the other key")
         (tmp_path / "identity.jwk").write_text("{}")

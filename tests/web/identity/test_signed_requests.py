@@ -15,7 +15,7 @@ from crawler.base.settings.load import SettingsError
 from crawler.base.settings.parts import IdentitySettings, Settings
 from crawler.base.settings.sites import Sites
 from crawler.web.fetch import Fetcher, Response, check_access
-from crawler.web.identity.keys import DAY, KeyFile, key_at, key_from, new_key, write_key_file
+from crawler.web.identity.keys import DAY, KeySet, key_at, key_from, new_key, write_key_file
 from crawler.web.identity.signer import Signer
 from tests.web.fetch.certificates import Authority
 from tests.web.fetch.proxies import proxy
@@ -125,7 +125,7 @@ async def test_other_keys_of_settings_that_were_read_again(tmp_path: Path) -> No
     identity, second = key_file(tmp_path), key_from(b"2" * 32, begins=1)
     async with site(page(b"", ASKS)) as served, fetcher(identity) as network:
         await network.fetch(served.url)
-        write_key_file(tmp_path / "identity.jwk", KeyFile([key_from(b"1" * 32), second], AGENT))
+        write_key_file(tmp_path / "identity.jwk", KeySet([key_from(b"1" * 32), second], AGENT))
         network.change(Sites(Settings(fetch=LOCAL, identity=identity)))
         for _ in range(2):
             await network.fetch(served.url)

@@ -37,7 +37,8 @@ class RobotsRedirect:
     def __init__(
         self, job: Job, cache: RobotsCache, borrowing: Borrowing, settings: Settings, context: Context
     ) -> None:
-        self.member: Membership | None = None  # set if the job is a partition
+        # Set if the job is a partition: other partitions send requests to their own hosts.
+        self.member: Membership | None = None
         self._for_others = 0  # number of requests for other partitions that are waiting or being made
         self._job = job
         self._borrowing = borrowing

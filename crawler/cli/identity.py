@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import time
+from datetime import UTC, datetime
 from pathlib import Path
 
 from msgspec.structs import replace
@@ -55,13 +56,9 @@ def _new(arguments: argparse.Namespace) -> int:
     if not about.exists():
         about.write_text(page(arguments.token, arguments.contact, agent), "utf-8")
     for key in keys:
-        print(f"{key.kid} signs from {_day(key.nbf)} to {_day(key.exp)}")
+        print(f"{key.kid} signs from {datetime.fromtimestamp(key.nbf, UTC)} to {datetime.fromtimestamp(key.exp, UTC)}")
     print(f"serve {root} at {agent}, with the headers in {folder / 'headers.txt'}")
     return Exit.OK
-
-
-def _day(moment: int) -> str:
-    return time.strftime("%Y-%m-%d %H:%M:%SZ", time.gmtime(moment))
 
 
 def _check(arguments: argparse.Namespace) -> int:

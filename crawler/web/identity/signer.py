@@ -19,6 +19,7 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from msgspec import Struct, field
 from multidict import MultiMapping
 
 from crawler.base import entropy
@@ -55,17 +56,15 @@ def parameters_of(key: Key, created: float, expires: int, tag: str) -> str:
     return f'{when};keyid="{key.kid}";alg="ed25519";nonce="{nonce}";tag="{tag}"'
 
 
-class Signer:
-    """Signs requests in the name of ``agent``, the origin whose directory lists the keys."""
+class Signer(Struct):
+    """Signs requests in the name of ``agent``, the origin whose directory lists the keys. ``asking``: hosts that ask
+    for signatures."""
 
-    def __init__(
-        self, keys: Sequence[Key], agent: str, *, always: bool, clock: Callable[[], float] = time.time
-    ) -> None:
-        self._keys = keys
-        self._agent = agent
-        self._always = always
-        self._clock = clock
-        self._asking = set[str]()  # hosts that ask for signatures
+    keys: Sequence[Key]
+    agent: str
+    always: bool
+    clock: Callable[[], float] = time.time
+    asking: set[str] = field(default_factory=set)
 
     @classmethod
     def of(cls, settings: IdentitySettings) -> Signer | None:
@@ -82,21 +81,21 @@ class Signer:
     def key_for(self, authority: str) -> Key | None:
         """Return the key that signs a request to the host; None if it must not be signed, or if all keys have
         expired."""
-        wanted = self._always or authority in self._asking
-        return key_at(self._keys, self._clock()) if wanted else None
+        wanted = self.always or authority in self.asking
+        return key_at(self.keys, self.clock()) if wanted else None
 
     def headers(self, authority: str) -> dict[str, str]:
         """Return the signature headers of a request that is sent now."""
         key = self.key_for(authority)
-        return {} if key is None else request_headers(key, self._agent, authority, self._clock())
+        return {} if key is None else request_headers(key, self.agent, authority, self.clock())
 
     def note(self, authority: str, status: int, headers: MultiMapping[str], body: bytes | None) -> None:
         """Remember the host if its answer requires signatures."""
         asks = "Accept-Signature" in headers
-        if not asks and status in _NAMING and authority not in self._asking:
+        if not asks and status in _NAMING and authority not in self.asking:
             text = f"{' '.join(headers.values())} {(body or b'')[:_LOOKED_AT].decode('latin-1')}".lower()
             asks = any(name in text for name in _NAMES)
         if asks:
-            if len(self._asking) >= _HOSTS:
-                self._asking.clear()
-            self._asking.add(authority)
+            if len(self.asking) >= _HOSTS:
+                self.asking.clear()
+            self.asking.add(authority)

@@ -57,11 +57,8 @@ _DICTIONARY = re.compile(rf"(?:{_MEMBER.pattern})*+")
 
 def stricter(*parts: Stated) -> Stated:
     """Merge the statements; if they disagree, the stricter one holds."""
-    stating = [part for part in parts if part]
-    if len(stating) < 2:
-        return stating[0] if stating else NOTHING_STATED
     found: dict[str, tuple[str, str]] = {}
-    for part in stating:
+    for part in parts:
         for purpose, said in part.items():
             if purpose not in found or (found[purpose][0] == "yes" and said[0] == "no"):
                 found[purpose] = said

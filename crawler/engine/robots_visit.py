@@ -92,17 +92,17 @@ class RobotsVisits:
         first."""
         name, entry, address = lease.host.name, draft.record.entry, draft.record.license
         robots = None if address is None or self.ignores(name) else self._cache.get(name)
-        if address is None or robots is None or not self._settings.purpose.uses:
+        if address is None or robots is None:
             return NOTHING_STATED
-        if robots.rules.license is not None and address == self._locate(robots.rules.license, robots_url(entry.href)):
-            return NOTHING_STATED  # this license, of the whole host, already counts for all its pages
         if address in robots.terms:
             return robots.terms[address].of(target_of(entry.href))
-        if len(robots.terms) >= FILES_MOST or self.terms_due(name, entry.href, address) is None:
-            return NOTHING_STATED
-        self._named[name] = address
-        await self.ask_terms(name)
-        raise TryAgain(Retry(entry, 0.0, draft.request))
+        # The license in robots.txt already counts for all pages of the host.
+        of_host = robots.rules.license and self._locate(robots.rules.license, robots_url(entry.href))
+        if address != of_host and len(robots.terms) < FILES_MOST and self.terms_due(name, entry.href, address):
+            self._named[name] = address
+            await self.ask_terms(name)
+            raise TryAgain(Retry(entry, 0.0, draft.request))
+        return NOTHING_STATED
 
     def terms_due(self, name: str, href: str, named: str | None = None) -> tuple[str, str] | None:
         """Return the kind and the URL of a file with terms that must be requested before pages of the host; None if all

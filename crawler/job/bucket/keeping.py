@@ -238,7 +238,7 @@ class Keeping:
                 continue  # dropped while the store was unavailable: a snapshot follows
             if chunk is not None:
                 chunks.append((kept, chunk))
-                room -= sum(step.size for step in chunk.steps)
+                room -= kept.job.log.size
         if not is_due and not any(step.written for _, chunk in chunks for step in chunk.steps):
             return False
         self._waiting = _Waiting(chunks, b"") if chunks else None

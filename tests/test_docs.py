@@ -332,7 +332,7 @@ def test_every_file_of_a_job_is_documented(tmp_path: Path) -> None:
 
 def test_every_output_is_documented() -> None:
     assert set(OUTPUT_NAMES) <= set(first_column(page("outputs.md")))
-    (row,) = re.findall(r"^\| `--output NAME.*", page("command-line.md"), re.MULTILINE)
+    (row,) = re.findall(r"^- `--output NAME.*?(?=\n- )", page("command-line.md"), re.MULTILINE | re.DOTALL)
     assert re.findall(r"`([\w-]+)`", row) == [*OUTPUT_NAMES]
     (reason,) = re.findall(r"\[output\]\n((?:#.*\n)+)keep = ", (ROOT / "config" / "default.toml").read_text("utf-8"))
     assert not [name for name in KEPT if f'"{name}"' not in reason]

@@ -99,7 +99,7 @@ def example(name: str, of: str) -> bytes:
 
 def first_column(text: str) -> list[str]:
     """What stands in backquotes in the first cell of every table row, or before the colon of a list item."""
-    cells = re.findall(r"^\| (.*?)\||^- (`.*?):(?: |$)", text, re.MULTILINE)
+    cells = re.findall(r"^\| (.*?)\||^- (`(?:.|\n  )*?):(?: |$)", text, re.MULTILINE)
     return [word for cell in cells for word in re.findall(r"`([^`]+)`", "".join(cell))]
 
 

@@ -117,7 +117,7 @@ class Keeping:
         self._pace = _Pace(clock())
         self._tidied = -inf
         self._removed = 0  # log objects below this number have been removed
-        self._lacks: dict[str, float] = {}  # what the store refuses at present, and when it last did so
+        self._lacks: dict[str, float] = {}  # writes that the store refuses at present -> time of the last refusal
 
     async def add(self, job: Job, partition: int, epoch: int) -> None:
         """Keep the bucket up to date with the job from now on, and store the job's first snapshot before any request is

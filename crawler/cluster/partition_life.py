@@ -229,9 +229,9 @@ class PartitionLife:
         if reads_seeds and self._shared.options.has_seeds:
             return
         for other in itertools.cycle(partition.outbox.targets if reads_seeds else [SEEDED]):
+            await asyncio.sleep(ASKS_NEXT if reads_seeds else ASKS)
             if partition.job.scope.is_known:
                 return
-            await asyncio.sleep(ASKS_NEXT if reads_seeds else ASKS)
             partition.inlet.ask(other)
             with contextlib.suppress(CarrierError):  # the loop asks again
                 await self._shared.sending.acknowledge(partition)

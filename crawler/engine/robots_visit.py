@@ -191,9 +191,8 @@ class RobotsVisits:
         if part is not None and wait is None:
             charged = RequestOutcome(result.seconds, result.received)
         if wait is None:
-            self._known(
-                lease, href, robots, RobotsAnswer(stored, robots.until, robots.crawl_delay, charged, kept=kept), now
-            )
+            known = RobotsAnswer(stored, robots.until, robots.crawl_delay, charged, kept=kept)
+            self._known(lease, href, robots, known, now)
         else:
             self._job.robots_later(lease, wait, now, charged)
             self._say_when(lease, result.answer, now)

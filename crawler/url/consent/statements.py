@@ -83,16 +83,13 @@ def content_usage(value: str, source: str) -> Stated:
 def of_headers(usages: Sequence[str], reservations: Sequence[str]) -> Stated:
     """Return the statements in the values of the headers ``Content-Usage`` and ``tdm-reservation``."""
     used = content_usage(", ".join(usages[:_VALUES]), "Content-Usage") if usages else NOTHING_STATED
-    return stricter(used, _reserved(reservations, RESERVATION))
+    return stricter(used, _stated(reservations[:_VALUES], RESERVED, RESERVATION))
 
 
 def of_metas(metas: Iterable[tuple[str, str]]) -> Stated:
     """Return the statements in the ``meta`` elements of TDMRep."""
-    return _reserved([value for name, value in metas if name.lower() == RESERVATION], f"meta {RESERVATION}")
-
-
-def _reserved(values: Sequence[str], source: str) -> Stated:
-    return _stated([value.strip() for value in values[:_VALUES]], RESERVED, source)
+    values = [value for name, value in metas if name.lower() == RESERVATION]
+    return _stated(values[:_VALUES], RESERVED, f"meta {RESERVATION}")
 
 
 def of_directives(names: Iterable[str], source: str, now: float, *, image: bool = False) -> Stated:
@@ -128,7 +125,7 @@ def stated_in(subject: str) -> Stated:
 
 def _stated(values: Iterable[str], known: Mapping[str, Uses], source: str) -> Stated:
     """Return what the known ones of these values state."""
-    uses = [use for value in values for use in known.get(value, {}).items()]
+    uses = [use for value in values for use in known.get(value.strip(), {}).items()]
     return stricter(*[{use: (word, source)} for use, word in uses])
 
 

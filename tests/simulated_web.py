@@ -81,6 +81,10 @@ class SimulatedWeb:
     def let_go(self) -> None:
         """Do nothing: memory is not bounded here."""
 
+    def signs(self, host: str, *, known: bool) -> bool:
+        """Return what is known: no host here asks for signatures."""
+        return known
+
     async def resolve(self, href: str) -> str | None:
         """Return the address from ``addresses``, or None."""
         await asyncio.sleep(0)

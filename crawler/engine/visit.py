@@ -242,6 +242,8 @@ class Visitor:
             self.under_way[lease.entry.href] = lease.taken_at
         else:
             self.side_requests[lease.host.name] = lease.taken_at
+        politeness = lease.host.politeness
+        politeness.signed = self._context.fetcher.signs(lease.host.name, known=politeness.signed)
         try:
             if lease.address:
                 await self._find_address(lease)

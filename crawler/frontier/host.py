@@ -145,6 +145,7 @@ class Politeness(Struct, eq=False, array_like=True):
     address: str | None = None  # the last known IP address, if politeness requires it
     paused: bool = False
     blocked: bool = False
+    signed: bool = False  # True if the host asks for signed requests
 
 
 class Failures(NamedTuple):

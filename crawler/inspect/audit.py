@@ -75,9 +75,11 @@ class _Host(NamedTuple):
             return None
         return self.robots.refusal(f"http://h{request.target}") is not None
 
-    def broken(self) -> Iterator[tuple[Request, str, str]]:
+    def broken(self, begun: float) -> Iterator[tuple[Request, str, str]]:
         """Yield each request that broke a rule, with the name of the rule and the reason. The requests are in order of
-        time."""
+        time. ``begun``: the time of the host's first record."""
+        files = [each.at for each in self.requests if each.target.partition("?")[0] == "/robots.txt"]
+        known = 0.0 if self.robots is None else min([*files, self.robots.asked_at])
         late, planned = float("-inf"), 0.0  # largest delay so far behind a plan with one request per gap
         for each in self.requests:
             is_known = self.robots is not None and each.at > self.robots.asked_at + _CLOCK
@@ -87,6 +89,9 @@ class _Host(NamedTuple):
                 late = each.at - planned
                 yield each, rule.name.lower(), f"less than {seconds:g} s after another request"
             late = max(late, each.at - planned)
+            # If the crawl started before the log, the log may lack the first fetch of robots.txt.
+            if each.at + _CLOCK < known and each.at - _CLOCK <= begun:
+                yield each, "before_robots", "robots.txt was not known yet"
             if self.refuses(each):
                 yield each, "disallowed", "disallowed by robots.txt"
 
@@ -117,14 +122,17 @@ def _name(job: OpenJob, label: str) -> str | None:
 
 def _compared(directory: Path, hosts: dict[str, _Host]) -> Iterator[dict[str, Any]]:
     known = {(name, each.target): list[dict[str, Any]]() for name in hosts for each in hosts[name].requests}
+    begun: dict[str, float] = {}
     for number, (record, _) in enumerate(final_records(directory), 1):
         href, at = str(record["url"]), datetime.fromisoformat(str(record["fetched_at"])).timestamp()
-        if (place := (host_key(href), target_of(href))) in known:
+        name = host_key(href)
+        begun[name] = min(at, begun.get(name, at))
+        if (place := (name, target_of(href))) in known:
             known[place].append({"line": number, "time": at, "outcome": record["outcome"]})
     for name, host in hosts.items():
         host.requests.sort(key=lambda each: each.at)
         violations = list[dict[str, Any]]()
-        for (at, target, where), rule, why in host.broken():
+        for (at, target, where), rule, why in host.broken(begun.get(name, float("inf"))):
             own = min(known[name, target], key=lambda record, at=at: abs(record["time"] - at), default=None)  # type: ignore[misc]
             violations.append({"rule": rule, "time": at, "target": target, "log": where, "why": why, "record": own})
         yield {

@@ -35,6 +35,7 @@ records = st.builds(
     backoff=st.integers(0, 255),
     robots_until=times,
     robots_tries=st.integers(0, 127),
+    signed=st.booleans(),
     fetched=counts,
     failed=counts,
     size_read=counts,

@@ -42,10 +42,11 @@ class Logged(Site):
 
 @dataclass(frozen=True)
 class Crawled:
-    """A job, its sites, and when the crawl ended."""
+    """A job, its sites, and when the crawl began and ended."""
 
     sites: list[Logged]
     job: Path
+    begin: float
     end: float
 
     def lines(self, host: int) -> list[str]:
@@ -58,7 +59,7 @@ class Crawled:
 
 @pytest.fixture(scope="module")
 def crawled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Crawled]:
-    here = tmp_path_factory.mktemp("audit")
+    here, begin = tmp_path_factory.mktemp("audit"), time.time()
 
     async def wait(_: web.Request) -> web.Response:
         return web.Response(status=429, headers={"Retry-After": "600"})
@@ -72,7 +73,7 @@ def crawled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Crawled]:
         flags = ("--allow-private", "--delay", "0.1", "--user-agent", AGENT, "--max-time", "8", "--job", here / "job")
         ran = crawler("crawl", *[site.url("/") for site in sites], *flags, directory=here)
         assert ran.code == 0, ran.err
-        yield Crawled(sites, here / "job", time.time())
+        yield Crawled(sites, here / "job", begin, time.time())
 
 
 @pytest.mark.parametrize("host", [QUICK, SLOW, HELD])
@@ -86,10 +87,11 @@ def test_a_crawl_that_obeys_is_clean(crawled: Crawled, tmp_path: Path, capsys: A
 
 
 def test_all_that_is_planted_is_found(crawled: Crawled, tmp_path: Path, capsys: Any) -> None:
-    end = crawled.end + 60
+    end, before = crawled.end + 60, crawled.begin - 30
     planted: list[tuple[int, str, list[str]]] = [
         (QUICK, "disallowed", [line(end, "/private/secret?x=1")]),
         (QUICK, "disallowed", [line(end, "/%70rivate/secret")]),
+        (QUICK, "before_robots", [line(before, "/a")]),
         (QUICK, "gap", [line(end, "/b")] * 11),
         (SLOW, "crawl_delay", [line(end, "/a"), line(end, "/b")]),
     ]

@@ -115,6 +115,12 @@ class Fetcher:
         self._settings, self._signer = settings, signer
         self._plain = not (self._profiles or signer) and self._cookies is None
 
+    def signs(self, host: str, *, known: bool) -> bool:
+        """Return whether a host asks for signed requests. ``known``: it asked for them in an earlier run."""
+        if self._signer is None:
+            return known
+        return self._signer.signs(host.removesuffix(":443").removesuffix(":80"), known=known)
+
     async def __aenter__(self) -> Self:
         settings = self._settings
         user_agent = settings.user_agent

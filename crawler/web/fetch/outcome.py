@@ -211,6 +211,9 @@ class Fetches(Protocol):
     def let_go(self) -> None:
         """Release the memory of the body that the running task fetched last."""
 
+    def signs(self, host: str, *, known: bool) -> bool:
+        """Return whether a host asks for signed requests. ``known``: it asked for them in an earlier run."""
+
     async def resolve(self, href: str) -> str | None:
         """Return the IP address of the href's host, or the lowest if it has several; None if it has none."""
 
@@ -223,3 +226,4 @@ class Through:
         self.cookie_state = network.cookie_state
         self.let_go = network.let_go
         self.resolve = network.resolve
+        self.signs = network.signs

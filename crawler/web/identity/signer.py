@@ -9,12 +9,14 @@ The signed text, called the *signature base*, has a line for each covered compon
 The names come from draft-ietf-webbotauth-httpsig-protocol-00.
 
 A host gets unsigned requests until it requires signatures: with ``Accept-Signature``, or with a refusal that names
-them. The signer remembers this for the host and port during a run. If a request was refused because it lacks a
-signature, the crawl repeats it. Each request is signed separately, in the step that sends it.
+them. The signer remembers this for the host and port, and the crawl stores it in the host's state. If a request was
+refused because it lacks a signature, the crawl repeats it. Each request is signed separately, in the step that sends
+it.
 """
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -36,7 +38,9 @@ REFUSALS = frozenset((401, 403))  # statuses that are repeated with a signature;
 _NAMING = frozenset((*REFUSALS, 429))  # statuses that require signatures if the answer names them
 _NAMES = ("web-bot-auth", "web bot auth", "signature-agent", "signature-input", "http message signature")
 _LOOKED_AT = 64 * 1024  # bytes of a body that are searched
-_HOSTS = 100_000  # maximum hosts that are remembered; beyond it, all are forgotten
+_HOSTS = 10_000  # maximum hosts; beyond it, all are forgotten, and later restored from the hosts' stored state
+
+log = logging.getLogger("crawler")
 
 
 def request_headers(key: Key, agent: str, authority: str, now: float) -> dict[str, str]:
@@ -65,6 +69,7 @@ class Signer(Struct):
     always: bool
     clock: Callable[[], float] = time.time
     asking: set[str] = field(default_factory=set)
+    has_expired: bool = False
 
     @classmethod
     def of(cls, settings: IdentitySettings) -> Signer | None:
@@ -78,11 +83,22 @@ class Signer(Struct):
             raise SettingsError(f"identity.key: no key in {settings.key} is valid now; run `crawler identity new`")
         return cls(found.keys, settings.agent or found.agent, always=settings.sign == "always")
 
+    def signs(self, authority: str, *, known: bool) -> bool:
+        """Return whether the host asks for signatures. ``known``: it asked for them in an earlier run."""
+        if known:
+            self.asking.add(authority)
+        return authority in self.asking
+
     def key_for(self, authority: str) -> Key | None:
         """Return the key that signs a request to the host; None if it must not be signed, or if all keys have
         expired."""
-        wanted = self.always or authority in self.asking
-        return key_at(self.keys, self.clock()) if wanted else None
+        if not self.always and authority not in self.asking:
+            return None
+        key = key_at(self.keys, self.clock())
+        if key is None and not self.has_expired:
+            self.has_expired = True
+            log.warning("requests are no longer signed: all keys of the identity have expired")
+        return key
 
     def headers(self, authority: str) -> dict[str, str]:
         """Return the signature headers of a request that is sent now."""

@@ -99,6 +99,19 @@ def test_a_page_that_was_refused_is_asked_for_again(tmp_path: Path) -> None:
     assert SECRET not in shown
 
 
+def test_a_host_that_asks_for_signatures_is_known_after_a_restart(tmp_path: Path) -> None:
+    guarded, pages = Guarded(), {}
+    with Site(pages) as site:
+        site.robots = guarded.page("", "text/plain")  # type: ignore[assignment]
+        pages |= {"/": guarded.page(linked(["/a", "/b"])), "/a": guarded.page("a"), "/b": guarded.page("b")}
+        words = (site.url("/"), "--job", tmp_path / "job", "--config", settings(tmp_path), *FAST)
+        for most in ("1", "3"):
+            ran = crawler(*words, "--max-pages", most)
+            assert ran.code == 0, ran.err
+    assert len(guarded.nonces) == 4
+    assert len(guarded.refused) == 1, "only the first request of the first run is refused"
+
+
 def test_a_running_crawl_takes_another_key_when_it_reads_its_settings_again(tmp_path: Path) -> None:
     seen, other = list[str](), key_from(b"2" * 32)
 

@@ -46,7 +46,9 @@ def _new(arguments: argparse.Namespace) -> int:
     if not about.exists() and not arguments.contact:
         raise UsageError("--contact is missing: the page about the crawler shows how to reach you")
     keys = [key for key in old.keys if key.exp > now]
-    if not (keys and arguments.sign_only):
+    if arguments.sign_only and not keys:
+        raise UsageError(f"no key in {path} is valid now; run `crawler identity new` without --sign-only")
+    if not arguments.sign_only:
         keys.append(new_key(now, keys))
     listed.parent.mkdir(parents=True, exist_ok=True)
     write_key_file(path, KeySet(keys, agent))

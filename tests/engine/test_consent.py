@@ -24,6 +24,7 @@ from crawler.job.output.changes import Change, change_of
 from crawler.job.records import decode_counters
 from crawler.job.recovery import COUNTERS
 from crawler.job.store.rocks import RocksStore
+from tests.engine.test_archiving import on_the_wire
 from tests.engine.test_directives import answer, meta
 from tests.engine.test_text_output import Slow
 from tests.jobs import rows, verify
@@ -218,6 +219,17 @@ def test_errors_keep_their_outcome(tmp_path: Path, status: int) -> None:
     (record,) = lab.records()
     assert (record["outcome"], record["status"], record["consent"]["ai-train"]) == ("fetched", status, "no")
     assert not {"kept", "etag"} & record.keys()
+
+
+@pytest.mark.parametrize("status", [404, 403, 503])
+def test_the_html_of_an_error_is_not_kept_because_its_elements_are_not_read(tmp_path: Path, status: int) -> None:
+    page = on_the_wire(answer(NOAI + SECRET, status=status))
+    for purpose, kept in ((FOR_TRAINING.purpose, False), (PurposeSettings(), True)):
+        settings = replace(FOR_TRAINING, purpose=purpose, retry=RetrySettings(tries=1))
+        lab = Laboratory(tmp_path / str(kept), {A: page}, settings)
+        lab.run(A)
+        (record,) = lab.records()
+        assert (record["outcome"], record["status"], "kept" in record) == ("fetched", status, kept)
 
 
 @pytest.mark.parametrize(("unstated", "outcome", "counted"), [("allow", "fetched", 1), ("refuse", "excluded", 0)])

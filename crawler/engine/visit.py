@@ -468,8 +468,9 @@ class Visitor:
         if challenge is not None and not challenge.login:
             barred(draft, challenge)  # the page does not belong to the site
             return
-        record.robots, record.consent, record.license = facts.robots, facts.consent, facts.license
-        record.consent = stricter(record.consent, await self.robots.licensed(lease, draft))
+        of_header = await self.robots.licensed(lease, draft)
+        record.robots, record.license = facts.robots, facts.license
+        record.consent = stricter(facts.consent, of_header, await self.robots.licensed(lease, draft))
         if self._understanding.headings.follows(facts.robots):
             self._refresh(draft, facts.refresh, facts.base)
         if isinstance(content, Unreadable):

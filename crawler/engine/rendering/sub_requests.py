@@ -163,14 +163,12 @@ class SubRequests:
         return result
 
     def _may_keep(self, href: str, result: Response | Failure) -> bool:
-        """Return whether the answer may be used for the crawl's purpose, like that of a page."""
-        network = self._network
-        if not network.settings.purpose.uses:
-            return True
-        understanding, now = Understanding(network.settings), network.context.clock()
-        draft = understanding.verdict(Entry(href, 0), result, now, is_compared=False, conditional=False)
+        """Return whether the answer may be archived: if the crawl has purposes, it must not refuse them."""
+        network, entry = self._network, Entry(href, 0)
+        understanding, context = Understanding(network.settings), network.context
+        draft = context.reading.read(understanding.verdict, entry, result, context.clock(), False, False)
         if not isinstance(draft, Draft):
-            return False  # an error that a page would be requested again for
+            return not network.settings.purpose.uses  # a failure of which no elements were read
         network.robots.add_terms(network.job.frontier.queue_of(href), draft.record)
         understanding.obey(draft)
         return draft.is_kept

@@ -122,7 +122,8 @@ class Gauges:
         silent, pending = frontier.hosts_without_page, frontier.hosts_pending
         if found is None:
             return HostFigures(pending, None, without_page=silent)
-        return HostFigures(pending, found.counts, found.times.slowest, found.times.growing, silent, found.scripted)
+        times = found.times
+        return HostFigures(pending, found.counts, times.slowest, times.growing, silent, found.scripted, found.retrying)
 
     async def _observe(self, runs: Callable[[], bool]) -> None:
         while True:

@@ -42,7 +42,7 @@ class HostFigures(Struct, frozen=True):
     """The number of hosts with pending URLs, and the number of hosts in each state; None if unknown. ``slowest`` is the
     host whose queue will take longest; None if unknown or if all queues are empty. ``growing`` is a host whose queue
     grows as fast as it is read. ``without_page`` counts the hosts that returned no page, by cause; ``scripted`` are
-    those that probably need a browser."""
+    those that probably need a browser, ``retrying`` counts the URLs that failed and wait for another try."""
 
     pending: int | None
     by_state: dict[str, int] | None
@@ -50,6 +50,7 @@ class HostFigures(Struct, frozen=True):
     growing: Work | None = None
     without_page: Mapping[str, int] | None = None
     scripted: ScriptedHosts | None = None
+    retrying: int | None = None
 
 
 class FailingProxy(Struct, frozen=True):
@@ -136,6 +137,7 @@ def assemble(
         "endless": job.endless,
         "urls_pending": counters.pending - in_flight,
         "urls_in_flight": in_flight,
+        "urls_retrying": hosts.retrying,
         **_by_last_visit(counters),
         "revisits": counters.revisits - counters.urls_returned,
         "render_cpu_seconds": counters.render_ms / 1000,

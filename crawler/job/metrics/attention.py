@@ -134,6 +134,8 @@ def _of_hosts(stats: Mapping[str, Any]) -> Iterator[Need]:
         in_trouble = in_vain - without.get("excluded", 0)
         told = in_trouble >= many
         act = "crawler hosts --sort no_page lists them. If the local network is the cause, fix it and visit them again."
+        if without.get("429"):
+            act = "Wait, then visit the hosts that answered 429 again, with a longer politeness.delay. " + act
         level = Level.BAD if told else Level.WAIT if in_trouble else Level.NOTE
         yield Need("hosts-without-page", without_page(stats), "Hosts gave no page", act, level, told)
     if retired >= many and retired > in_vain:

@@ -123,7 +123,9 @@ class History:
         if self._last is not None and now <= self._last[0]:
             return
         row = (now, tuple(value_at(stats, path) for path in _PATHS))
-        self._before, self._last = self._last, row
+        if self._last is None or now - self._last[0] >= _RECENT_STEP:  # a rate over a shorter time is noise
+            self._before = self._last
+        self._last = row
         for window in self._windows.values():
             window.add(row)
 
@@ -153,8 +155,8 @@ class History:
         """
         last, found = self._last, dict[str, Series]()
         for name, window in self._windows.items():
-            rows = list(window.rows)
-            found[name] = _columns([*rows, last] if last is not None and (not rows or rows[-1][0] < last[0]) else rows)
+            rows = [row for row in window.rows if last is not None and row[0] <= last[0] - _RECENT_STEP]
+            found[name] = _columns([*rows, last] if last is not None else [])
         return found
 
     def point(self) -> dict[str, Value]:

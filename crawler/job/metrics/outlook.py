@@ -103,9 +103,9 @@ class Observed:
         finished = now.done - first.done
         if finished < LEAST:
             return Pace(None, None)
-        # The first pages of a site have many new links, so only the latest ones count.
-        latest = (look for look in reversed(self._looks) if now.done - look.done >= LATEST)
-        since = next((look for look in latest if now.at - look.at >= FIRST), first)
+        # The first pages of a site have many new links, so only the latest ones count: the fewer, the less is left.
+        latest = max(LEAST, min(LATEST, now.left, finished // 2))
+        since = next(look for look in reversed(self._looks) if now.done - look.done >= latest)
         found = max(0, now.left + now.done - since.left - since.done)
         return Pace(finished / (now.at - first.at), found / (now.done - since.done))
 
@@ -138,7 +138,7 @@ def time_left(pace: Pace | None, left: int, slowest: HostTime | None, growing: W
     if slowest is not None and slowest.reason:
         why = f"{slowest.name} waits ({slowest.reason})"
     if pace.grows:
-        why = "too few URLs are done" if pace.share is None else f"each URL done adds {pace.share:.1f} new ones"
+        why = "too few URLs are done" if pace.share is None else f"the latest URLs added {pace.share:.1f} new ones each"
     if growing is not None:
         like = (growing.deep and variants_of(*split_path(growing.deep[growing.deep.find("/", 8) :]))) or ""
         if like or not pace.grows:
@@ -270,6 +270,8 @@ def end_words(stats: Mapping[str, Any]) -> str:
     if left is None:
         return "Cannot tell yet when it ends."
     time, host = duration(left["seconds"]), left["host"]
+    if host and host == slowest.get("name") and slowest.get("fails"):
+        return f"Ends in {time} or later if {host} keeps failing ({slowest['reason']})."
     if left["at_least"]:
         alone = f" for {host}" if host and host not in left["why"] else ""
         return f"Cannot tell yet when it ends (at least {time}{alone}): {left['why']}."

@@ -10,7 +10,7 @@ import { cause, isHeld, isUsedUp, mainClass, remedy, stateMark } from "./words.j
 const LOOK = 12; // hosts with most errors that are checked
 const LISTED = 50; // hosts with most errors that are requested
 const SHOWN = 9; // items shown before "Show more"
-const NAMED = 12; // hosts listed in an item
+const NAMED = { line: 2, opened: 12 }; // hosts named in an item
 const STAYS = 20_000; // milliseconds for which an item stays after its last occurrence: hosts are held again and again
 // Milliseconds between two requests for hosts: after a change or while a host is in trouble, and otherwise.
 const EVERY = { soon: 9_500, calm: 29_500 };
@@ -20,6 +20,7 @@ const PLACES = { "nothing-fetched": "machines", "seen-suspect": "seen-set", "see
 let rows = null; // null until the first request
 let pendings = new Map(); // pending URLs of these hosts
 let hosts = []; // answers by host, from the survey
+let silent = {}; // the hosts that gave no page, as in an item
 let asked = 0;
 let wait = 0;
 let trouble = ""; // the crawl's counts of problems when the hosts were last requested
@@ -28,7 +29,7 @@ let all = false;
 const opened = new Set(); // keys
 
 // The crawl reports its own problems; those of hosts are found here, a few hosts at a time.
-const ofCrawl = (needs) => (needs ?? []).map(({ kind, what, text, act, level }) => ({ key: kind, level, what, why: text.replace(/\.$/, ""), act, hosts: [], pending: 0, failed: 0 }));
+const ofCrawl = (needs) => (needs ?? []).map(({ kind, what, text, act, level }) => ({ key: kind, level, what, why: text.replace(/\.$/, ""), act, hosts: [], pending: 0, failed: 0, ...(kind === "hosts-without-page" && silent) }));
 
 // `what` is said of one host, `many` of several; `why` is the same for all hosts of an item.
 const ofOne = (level, what, many, why, act, row) => ({ level, what, many, why, act: act.trim(), hosts: [row.host], pending: (row.pending ?? 0) + (row.in_flight ?? 0), failed: row.failed ?? 0 });
@@ -53,7 +54,8 @@ function ofAnswers(host, known) {
   if (known.has(host.host) || !(host.ok + host.redirects || pendings.get(host.host))) return null;
   const row = { host: host.host, pending: pendings.get(host.host) };
   const answers = host.ok + host.redirects + host.client_errors + host.server_errors + host.failed;
-  if (host.server_errors >= 3 && host.server_errors > 0.05 * answers) return ofOne("wait", "answers with errors", "answer with errors", "over 5% of answers are 5xx or 429", "The owner must fix the host. Visit the pages again later.", row);
+  const kind = rows.map((each) => each.host === host.host && mainClass(each)).find(Boolean) || "server_error";
+  if (host.server_errors >= 3 && host.server_errors > 0.05 * answers) return ofOne("wait", "answers with errors", "answer with errors", `over 5% of answers: ${cause(kind)}`, `${remedy(kind)} Visit the pages again later.`, row);
   if (host.client_errors >= 5 && host.client_errors > 0.2 * answers) return ofOne("note", "has many broken links", "have many broken links", "over 20% of answers are 4xx", "The tab Failures lists the pages with these links.", row);
   return null;
 }
@@ -73,9 +75,13 @@ function grouped(found) {
 // The order of items: first problems that stop the whole crawl, then hosts that the crawl waits for, those with most
 // pending URLs first, then hosts that are finished, and notes last. The logarithm keeps items in place while numbers grow.
 const RANK = { bad: 0, wait: 1, note: 2 };
-const cost = (one) => [one.hosts.length ? (one.pending ? 1 : one.level === "note" ? 4 : 3) : one.level === "note" ? 2 : 0, -Math.floor(Math.log2(one.pending + 1)), RANK[one.level]];
+const cost = (one) => [one.hosts.length && !one.total ? (one.pending ? 1 : one.level === "note" ? 4 : 3) : one.level === "note" ? 2 : 0, -Math.floor(Math.log2(one.pending + 1)), RANK[one.level]];
 
-const title = ({ hosts: [first, ...others], what, many }) => (first ? (others.length ? `${format.counted(others.length + 1, "host")} ${many}` : `${first} ${what}`) : what);
+function title({ hosts: names, total = names.length, what, many }) {
+  if (!names.length) return what;
+  const [named, more] = [names.slice(0, NAMED.line), total - Math.min(NAMED.line, names.length)];
+  return `${named.join(more ? ", " : " and ")}${more ? ` and ${format.count(more)} more` : ""} ${total === 1 ? what : many}`;
+}
 
 // -- lines -----------------------------------------------------------------------------------------------------------
 
@@ -134,7 +140,7 @@ function update(node, one) {
   more.hidden = !opened.has(one.key);
   const again = over && one.failed ? " Then crawler retry --failed, and run the crawl again." : "";
   write(more.firstChild, `${one.act}${again}`);
-  keep(more.lastChild, one.hosts.slice(0, NAMED), (name) => name, (name) => make("li", {}, make("a", { href: `#/hosts/${encodeURIComponent(name)}` }, name)));
+  keep(more.lastChild, one.hosts.slice(0, NAMED.opened), (name) => name, (name) => make("li", {}, make("a", { href: `#/hosts/${encodeURIComponent(name)}` }, name)));
 }
 
 const kept = new Map(); // key -> the item last seen, and when
@@ -193,6 +199,9 @@ export async function tick(stats) {
     const waiting = answer.total > failed.length ? (await look("pending", LOOK)).hosts : []; // the crawl may wait for a host without failures
     const looked = new Map([...failed, ...waiting].map((row) => [row.host, row]));
     pendings = new Map([...looked.values()].map((row) => [row.host, row.pending ?? 0]));
+    const total = Object.values(stats.hosts_without_page ?? {}).reduce((sum, number) => sum + number, 0);
+    const mute = total ? (await look("no_page", NAMED.opened)).hosts.filter((row) => row.no_page) : [];
+    silent = mute.length ? { hosts: mute.map((row) => row.host), total, what: "gave no page", many: "gave no page" } : {};
     rows = [...looked.values()].filter((row) => row.failed || mainClass(row) || stateMark(row) !== "good");
     if (!rows.some(ofHost)) next = EVERY.calm;
     next += Math.min(20_000, answer.total / 5);

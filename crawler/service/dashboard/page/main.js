@@ -82,7 +82,7 @@ const sum = (stats, ...keys) => keys.reduce((all, key) => all + (stats[key] ?? 0
 function showCounts(stats) {
   const urls = stats.urls_by_outcome ?? {};
   const outcomes = [
-    ["pages", urls.fetched, "good"],
+    ["fetched", urls.fetched, "good"],
     ["redirected", urls.redirect, "quiet"],
     ["failed", urls.failed, "bad"],
     ["excluded", urls.excluded, "quiet"],
@@ -106,7 +106,7 @@ function showCounts(stats) {
   for (const [id, rows] of [["outcomes", outcomes], ["links", links]]) {
     showBars(id, rows.filter(([, value]) => value).map(([name, value, kind]) => ({ name, value, kind })));
   }
-  for (const [noun, number] of [["page", urls.fetched], ["host", stats.hosts]]) write(find(`${noun}s-noun`), number === 1 ? noun : `${noun}s`);
+  for (const [id, noun, number] of [["pages", "2xx page", stats.pages_by_status?.["2xx"]], ["hosts", "host", stats.hosts]]) write(find(`${id}-noun`), number === 1 ? noun : `${noun}s`);
   const wrong = missed.wrongOf(stats);
   const broken = sum(wrong, "client", "throttled", "server", "soft");
   failures.showTotals(wrong);
@@ -132,6 +132,7 @@ function show(message) {
   showStale(message.standing === "gone");
   append(message.point);
   survey.note(message.records_new);
+  missed.noteThrottled(message.answered_429);
   if (document.hidden && !document.querySelector("main").classList.contains("waiting")) {
     log.showLog(message.log);
     return;

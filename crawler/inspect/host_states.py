@@ -19,7 +19,7 @@ from crawler.frontier.capacity import AT_ONCE, Serving
 from crawler.frontier.frontier import Frontier
 from crawler.frontier.host import Host, host_name
 from crawler.frontier.host_status import UNTIMED, HostState, ScriptedHosts, state_of
-from crawler.frontier.pace import HostTimes, Work, tried_until
+from crawler.frontier.pace import HostTimes, tried_until
 from crawler.frontier.queues import read_host
 
 INTERVAL = 1.0  # seconds from the end of one pass over all hosts to the next
@@ -53,7 +53,7 @@ class HostCount(Struct):
         if "browser" not in sites.stated(host.name) or own.browser.when != "never":
             self.scripted.add(host.name, host.tally.pages, host.tally.scripted)
         if state not in UNTIMED:
-            self.times.add(Work.of(host, tried_until(self.store, host, sites.settings.retry)), own.politeness)
+            self.times.add(host, own.politeness, tried_until(self.store, host, sites.settings.retry))
 
 
 class HostStates:

@@ -170,7 +170,7 @@ def job_stats(directory: Path) -> dict[str, Any]:
                 | markdown_size(directory),
                 endless=job.settings.recrawl.enabled,
             ),
-            HostFigures(pending, found.counts, found.times.slowest, None, silent, found.scripted, found.retrying),
+            HostFigures(pending, silent, found),
             None,
             state=shown,
             now=now,

@@ -20,7 +20,8 @@ from typing import Any
 from msgspec import Struct
 
 from crawler.base.figures import counted, duration, probability, share
-from crawler.frontier.pace import HostTime, Work
+from crawler.frontier.host import Host
+from crawler.frontier.pace import HostTime
 from crawler.frontier.traps.shape import split_path, variants_of
 from crawler.seen.filters.planning import next_size, schedule, successor_plan
 from crawler.seen.filters.protocol import SeenStatistics
@@ -123,7 +124,7 @@ class TimeLeft(Struct, frozen=True):
     like: str = ""
 
 
-def time_left(pace: Pace | None, left: int, slowest: HostTime | None, growing: Work | None = None) -> TimeLeft | None:
+def time_left(pace: Pace | None, left: int, slowest: HostTime | None, growing: Host | None = None) -> TimeLeft | None:
     """Return how long ``left`` URLs take: all hosts together at their pace or, if it determines the time, the slowest
     host. None if unknown.
 
@@ -140,7 +141,8 @@ def time_left(pace: Pace | None, left: int, slowest: HostTime | None, growing: W
     if pace.grows:
         why = "too few URLs are done" if pace.share is None else f"the latest URLs added {pace.share:.1f} new ones each"
     if growing is not None:
-        like = (growing.deep and variants_of(*split_path(growing.deep[growing.deep.find("/", 8) :]))) or ""
+        deep = growing.growth.deep
+        like = (deep and variants_of(*split_path(deep[deep.find("/", 8) :]))) or ""
         if like or not pace.grows:
             host, why = growing.name, f"the queue of {growing.name} still grows"
     return TimeLeft(seconds, bool(why), host, why, like[:SHOWN]) if seconds else None

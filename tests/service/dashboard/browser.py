@@ -103,7 +103,9 @@ class Crawl:
         if key == "work":
             key = "pending"
         values = {row["host"]: sum(row[key].values()) if key == "errors" else row[key] for row in rows}
-        rows.sort(key=lambda row: ((values[row["host"]] is None) != backwards, values[row["host"]] or 0), reverse=backwards)
+        rows.sort(
+            key=lambda row: ((values[row["host"]] is None) != backwards, values[row["host"]] or 0), reverse=backwards
+        )
         offset, limit = int(request.query["offset"]), int(request.query["limit"])
         return web.json_response({"total": len(rows), "hosts": rows[offset : offset + limit]})
 

@@ -19,7 +19,7 @@ from crawler.frontier.retries import waits_left
 from crawler.url.urls.domain import registrable_domain
 
 RETRIES_MOST = 64  # number of a host's waiting retries that are read
-ERRORS_LEAST = 5  # 5xx responses in a row after which all further responses of a host are expected to be 5xx
+ERRORS_LEAST = 5  # 5xx responses in a row after which each further one is expected to take the present pause
 GROUPS_MOST = 100_000  # number of groups that are summed; beyond it, hosts of new groups are counted individually
 
 
@@ -49,7 +49,7 @@ def tried_until(store: Reader, host: Host, settings: RetrySettings) -> float:
     if known.robots_tries:
         return known.next_time + sum(waits_left(known.robots_tries, settings.tries, settings, host.name))
     start, end = pending_key(host.name, RETRY_START), pending_key(host.name, FRESH_START)
-    until, tries = 0.0, (host.queue.size - host.queue.retry_size) * settings.tries
+    until, tries = 0.0, 0
     for key, value in store.scan(Family.PENDING, start, end, RETRIES_MOST) if host.queue.retry_size else ():
         entry = decode_entry(value)
         waits = waits_left(entry.tries, settings.tries, settings, entry.href) if entry.tries else []
@@ -57,6 +57,8 @@ def tried_until(store: Reader, host: Host, settings: RetrySettings) -> float:
         tries += 1 + len(waits)
     if host.failures.server_errors < ERRORS_LEAST:
         return until
+    if host.queue.retry_size + host.tally.fetched > 2 * host.tally.pages:  # most of its URLs fail, so others will
+        tries += (host.queue.size - host.queue.retry_size) * settings.tries
     return max(until, known.next_time + (tries - 1) * (known.next_time - known.last_request))
 
 

@@ -273,7 +273,7 @@ def end_words(stats: Mapping[str, Any]) -> str:
         return "Cannot tell yet when it ends."
     time, host = duration(left["seconds"]), left["host"]
     if host and host == slowest.get("name") and slowest.get("fails"):
-        return f"Ends in {time} or later if {host} keeps failing ({slowest['reason']})."
+        return f"Ends in {time} or later if {host} keeps failing."
     if left["at_least"]:
         alone = f" for {host}" if host and host not in left["why"] else ""
         return f"Cannot tell yet when it ends (at least {time}{alone}): {left['why']}."

@@ -4,7 +4,6 @@ import { find, keep, make, set, write } from "./dom.js";
 import * as format from "./format.js";
 
 const MANY = 8; // with more slices, there is only room for their names
-const FEW = 1_000; // URLs below which the size of the smallest slice determines the bits per URL
 const EVENTS = 10; // minimum number of false positives for a meaningful measured rate
 
 // In a crawl in partitions, each partition has its own chain: slice 2 of partition 03 is 03-2.
@@ -67,7 +66,7 @@ function rows({ seen, render_recall: recall, urls_admitted: admitted }) {
   if (ledger) found.push(["Ledger", `${format.count(ledger.false_positives)} caught`, `Each URL that looks known is checked later against stored digests: ${format.count(ledger.confirmed)} were known, ${format.count(ledger.false_positives)} were new and are crawled, ${format.count(ledger.waiting)} still wait.`]);
   else found.push(["Skipped by mistake", format.expected(seen.expected_urls_skipped), `Expected number of new URLs, of ${format.count(admitted)}, that looked known and were never crawled.`]);
   found.push(["URLs", format.count(seen.count), `Kind ${seen.kind}${seen.hash ? `, hash ${seen.hash.algorithm}${seen.hash.keyed ? " with a secret key" : ""}` : ""}.`]);
-  found.push(["Memory", format.bytes(seen.bytes), `${room ? `${format.share(seen.count / room)} of its capacity is in use` : "It has no fixed capacity"}${seen.count >= FEW ? `: ${format.perUrl(seen.bits_per_url)}` : ""}.`]);
+  found.push(["Memory", format.bytes(seen.bytes), `${room ? `${format.share(seen.count / room)} of its capacity is in use` : "It has no fixed capacity"}${seen.bits_per_url && 2 * seen.count >= room ? `: ${format.perUrl(seen.bits_per_url)}` : ""}.`]);
   if (recall?.value) found.push(["Recall of the browser", format.percent(recall.value), `The share of the pages needing a browser that were rendered: ${between(recall.low, recall.high, format.percent)}, from ${format.counted(recall.audits, "page")} rendered at random.`]);
   return found;
 }

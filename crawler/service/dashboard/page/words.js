@@ -73,10 +73,8 @@ export function stateWords(row) {
   return (["held", "waiting"].includes(row.state) && HELD[row.rule]) || (STATES[row.state] ?? row.state);
 }
 
-const TROUBLED = ["retry_after", "backoff", "robots_retry", "failing", "errors"];
-
 // True if the host is on hold for another reason than its gap, or was when the crawl stopped.
-export const isHeld = (row) => (running ? row.state === "held" : WORKING.includes(row.state) && TROUBLED.includes(row.rule));
+export const isHeld = (row) => (running ? row.state === "held" : WORKING.includes(row.state) && row.rule in HELD && row.rule !== "hours");
 
 // The mark of a row: good, wait, bad or done.
 export function stateMark(row) {

@@ -21,6 +21,7 @@ let rows = null; // null until the first request
 let pendings = new Map(); // pending URLs of these hosts
 let hosts = []; // answers by host, from the survey
 let silent = {}; // the hosts that gave no page, as in an item
+let errors = new Map(); // errors of all tries by host, of the hosts with most
 let asked = 0;
 let wait = 0;
 let trouble = ""; // the crawl's counts of problems when the hosts were last requested
@@ -54,7 +55,8 @@ function ofAnswers(host, known) {
   if (known.has(host.host) || !(host.ok + host.redirects || pendings.get(host.host))) return null;
   const row = { host: host.host, pending: pendings.get(host.host) };
   const answers = host.ok + host.redirects + host.client_errors + host.server_errors + host.failed;
-  const kind = rows.map((each) => each.host === host.host && mainClass(each)).find(Boolean) || "server_error";
+  const { throttled = 0, server_error: erred = 0 } = errors.get(host.host) ?? {};
+  const kind = throttled > erred ? "throttled" : "server_error";
   if (host.server_errors >= 3 && host.server_errors > 0.05 * answers) return ofOne("wait", "answers with errors", "answer with errors", `over 5% of answers: ${cause(kind)}`, `${remedy(kind)} Visit the pages again later.`, row);
   if (host.client_errors >= 5 && host.client_errors > 0.2 * answers) return ofOne("note", "has many broken links", "have many broken links", "over 20% of answers are 4xx", "The tab Failures lists the pages with these links.", row);
   return null;
@@ -195,6 +197,7 @@ export async function tick(stats) {
     const look = (sort, limit) => get("api/hosts", { sort, order: "desc", offset: 0, limit, q: "" });
     const answer = await look("errors", LISTED);
     showTries(answer.hosts);
+    errors = new Map(answer.hosts.map((row) => [row.host, row.errors]));
     const failed = answer.hosts.filter((row) => !row.no_page).slice(0, LOOK);
     const waiting = answer.total > failed.length ? (await look("pending", LOOK)).hosts : []; // the crawl may wait for a host without failures
     const looked = new Map([...failed, ...waiting].map((row) => [row.host, row]));

@@ -89,8 +89,8 @@ def need_browser(stats: Mapping[str, Any], *, afresh: bool = False) -> str:
 def pages_text(stats: Mapping[str, Any]) -> str:
     """Return the number of 2xx pages, and of those with an error status."""
     broken = broken_pages(stats)
-    good = counted((stats.get("pages_by_status") or {}).get("2xx"), "2xx page")
-    return good + (f", {count(broken)} with status 4xx or 5xx" if broken else "")
+    good = counted((stats.get("pages_by_status") or {}).get("2xx"), "page")
+    return f"{good} with status 2xx" + (f", {count(broken)} with 4xx or 5xx" if broken else "")
 
 
 def came(stats: Mapping[str, Any]) -> str:

@@ -37,7 +37,7 @@ def test_a_full_disk_a_warning_and_the_end_are_told() -> None:
         ("run", "paused: No space left"),
         ("run", "resumed"),
         ("slice", "the next slice has no room"),
-        ("run", "the crawl has ended, 9,900 2xx pages, 100 with status 4xx or 5xx, 81 URLs failed"),
+        ("run", "the crawl has ended, 9,900 pages with status 2xx, 100 with 4xx or 5xx, 81 URLs failed"),
     ]
 
 

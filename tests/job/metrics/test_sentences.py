@@ -55,7 +55,7 @@ def test_the_headline_says_when_the_crawl_ends_and_why_or_that_it_cannot_tell() 
 
 def test_pages_with_an_error_are_named_as_such_at_the_end() -> None:
     ended = {"state": "ended", "pages_by_status": {"2xx": 9, "4xx": 4, "5xx": 1}, "urls_by_outcome": {"fetched": 14}}
-    assert "9 2xx pages, 5 with" in working(statistics(**ended))["text"]
+    assert "9 pages with status 2xx, 5 with" in working(statistics(**ended))["text"]
 
 
 def test_a_ledger_that_checked_nothing_has_lost_nothing_to_tell_of() -> None:

@@ -80,7 +80,7 @@ async def test_the_page_shows_what_the_statistics_say(browser: Chrome) -> None:
         await asyncio.to_thread(tab, browser, "seen-set")
         await until(browser, lambda: "1 in 5,300" in text(browser, "#chart-fpp .u-legend"))
         assert await asyncio.to_thread(complaints, browser) == []
-    assert {"83%", "done: 10,280 of 12,344 known URLs", "1,234,567 2xx pages"} <= set(page["far"])
+    assert {"83%", "done: 10,280 of 12,344 known URLs", "1,234,567 with status 2xx"} <= set(page["far"])
     assert [line[:9] for line in page["left"][:6]] == [
         "284URLs a", "244links ", "31links o", "23links o", "12links t", "12links t",
     ]  # fmt: skip

@@ -64,7 +64,7 @@ def last_outcomes(job: Path) -> Counter[str]:
 
 def told(words: str) -> dict[str, int]:
     """The numbers of a line of words."""
-    page = re.search(r"([\d,]+) 2xx pages?\b", words)
+    page = re.search(r"([\d,]+) pages? with status 2xx", words)
     failed = re.search(r"([\d,]+)(?: URLs?)? failed", words)
     return {"2xx": figure(page[1]) if page else 0, "failed": figure(failed[1]) if failed else 0}
 

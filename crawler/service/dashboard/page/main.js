@@ -106,7 +106,7 @@ function showCounts(stats) {
   for (const [id, rows] of [["outcomes", outcomes], ["links", links]]) {
     showBars(id, rows.filter(([, value]) => value).map(([name, value, kind]) => ({ name, value, kind })));
   }
-  for (const [id, noun, number] of [["pages", "2xx page", stats.pages_by_status?.["2xx"]], ["hosts", "host", stats.hosts]]) write(find(`${id}-noun`), number === 1 ? noun : `${noun}s`);
+  write(find("hosts-noun"), stats.hosts === 1 ? "host" : "hosts");
   const wrong = missed.wrongOf(stats);
   const broken = sum(wrong, "client", "throttled", "server", "soft");
   failures.showTotals(wrong);

@@ -61,8 +61,9 @@ def _of_the_run(stats: Mapping[str, Any]) -> Iterator[Need]:
         act = "The events show the reason. Correct the seeds or the settings, and run the crawl again."
         yield Need("nothing-fetched", nothing, "Nothing was fetched", act)
     elif stats.get("state") == "stopped" and not stats.get("pages_fetched"):
-        failed = f": {counted(stats['retries'], 'request')} failed" if stats.get("retries") else ""
-        text = f"no page was fetched before it stopped{failed}"
+        failed = f"{counted(stats['retries'], 'request')} failed" if stats.get("retries") else ""
+        why = "; ".join(filter(None, [failed, stats.get("stopped")]))
+        text = f"no page was fetched before it stopped{why and f': {why}'}"
         act = "The events show the reason. Run the same command to resume."
         yield Need("nothing-fetched", text, "Nothing has been fetched so far", act)
     if stats.get("stopped_by") == KILLED:

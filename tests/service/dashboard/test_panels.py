@@ -243,6 +243,27 @@ async def test_nothing_needs_somebody_while_all_is_well(browser: Chrome) -> None
         assert await asyncio.to_thread(titles, browser, "#attention") == []
 
 
+async def test_a_host_that_answers_429_gets_the_advice_to_wait_and_not_that_its_owner_must_mend_it(
+    browser: Chrome,
+) -> None:
+    crawl = Crawl()
+    done = {"state": "idle", "pending": 0, "failed": 0, "fetched": 90}
+    crawl.hosts = [
+        host(1) | done | {"host": "busy.test", "errors": {"throttled": 8, "server_error": 1}},
+        host(2) | done | {"host": "bad.test", "errors": {"server_error": 9}},
+    ]
+    crawl.survey = survey(hosts=[survey()["hosts"][0] | {"host": f"{name}.test", "ok": 80, "server_errors": 9}
+                                 for name in ("busy", "bad")])  # fmt: skip
+    items = """return Object.fromEntries([...document.querySelectorAll('#attention > li')].map(node =>
+        [node.querySelector('.link').textContent, node.querySelector('.act').textContent]))"""
+    async with shown(crawl) as (_, url):
+        await open_page(browser, url)
+        await until(browser, lambda: "busy.test answers with errors" in browser.execute_script(items))
+        acts = await asyncio.to_thread(script(browser, items))
+        assert "politeness.delay" in acts["busy.test answers with errors"]
+        assert "owner" in acts["bad.test answers with errors"]
+
+
 async def test_errors_by_host_count_every_try_and_hosts_without_a_good_answer_come_first(browser: Chrome) -> None:
     crawl = Crawl()
     crawl.hosts = [

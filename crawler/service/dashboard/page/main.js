@@ -26,7 +26,7 @@ const RETRY = [1000, 2000, 4000, 8000]; // milliseconds
 const REDRAW = { recent: 1000, hour: 10_000, all: 10_000 }; // milliseconds between two drawings of the charts
 
 const killed = () => (last.stats.checkpoint ? `killed; charts end at the checkpoint of ${format.stamp(last.point.t)}` : "killed before its first checkpoint");
-const rest = () => (last?.stats.stopped_by === "killed" ? killed() : "▲ marks an event");
+const rest = () => (last?.stats.stopped_by === "killed" ? killed() : series[span]?.t.length > 1 ? "▲ marks an event" : "too short for charts");
 const say = (event) => write(find("flow-event"), event ? `${format.stamp(event.time)} ${event.kind}: ${event.host ?? ""} ${event.text}` : rest());
 
 const charts = [

@@ -80,7 +80,7 @@ function gaps(stats) {
   const answered = [`answered 4xx${throttled ? ` (${format.figure(throttled)} of them 429)` : ""}`, client + throttled];
   const [pending, ...others] = lost(stats).filter(([name]) => !["answered 4xx", "answered 429"].includes(name));
   const words = some([answered, ...others, ...excluded]).map(([name, number]) => `${format.figure(number)} ${name}`);
-  return `Missed${["ended", "stopped"].includes(stats.state) ? "" : " so far"}: ${words.join(", ") || "nothing"}${pending[1] ? `; ${format.figure(pending[1])} pending` : ""}`;
+  return `Missed${["ended", "stopped"].includes(stats.state) ? "" : " so far"}: ${words.join(", ") || (stats.urls_admitted ? "nothing" : "unknown, no URL was added")}${pending[1] ? `; ${format.figure(pending[1])} pending` : ""}`;
 }
 
 let show = () => {};

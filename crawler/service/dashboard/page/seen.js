@@ -46,7 +46,7 @@ function row(slice, name) {
 const between = (low, high, as) => `between ${as(low)} and ${as(high)}, with 95% confidence`;
 
 function measured({ value, low, high, sample } = {}) {
-  if (!sample) return ["–", "Not measured: this kind of seen-set has no sample of URLs."];
+  if (!sample) return ["–", "Not measured: there is no exact sample of URLs."];
   const wrong = Math.round(value * sample);
   const words = `Of ${format.counted(sample, "new URL")} in an exact sample, ${format.count(wrong)} looked known`;
   if (wrong < EVENTS) return ["–", `${words}: too few for a rate, which is shown from ${EVENTS} on.`];

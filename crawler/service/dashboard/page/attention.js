@@ -48,7 +48,7 @@ function ofHost(row) {
     return ofOne("wait", over ? "was on hold" : "is on hold", over ? "were on hold" : "are on hold", held ? cause(held) : row.reason, held ? remedy(held) : "", row);
   }
   const often = kind && row.pending && row.errors[kind] >= Math.max(3, 0.05 * row.fetched); // its URLs may still be fetched
-  return row.failed || often ? ofOne("wait", "failed on some tries", "failed on some tries", kind ? `most often: ${cause(kind)}` : "", what, row) : null;
+  return row.failed || often ? ofOne("wait", "failed on some tries", "failed on some tries", kind ? cause(kind) : "", what, row) : null;
 }
 
 function ofAnswers(host, known) {

@@ -47,7 +47,7 @@ class RobotsCoordinator:
         return self._placement.of(address) != number
 
     async def ask(self, number: int, address: str) -> Followed | NotNow:
-        """Have the owner of the URL fetch it for partition ``number``."""
+        """Ask the owner of the URL to fetch it for partition ``number``."""
         loop, question = asyncio.get_running_loop(), RobotsQuestion(next(self._numbers), address)
         answer = self._waiting[question.number] = loop.create_future()
         until = loop.time() + PATIENCE

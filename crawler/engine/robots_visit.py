@@ -129,7 +129,7 @@ class RobotsVisits:
         return None
 
     async def ask_terms(self, name: str) -> None:
-        """Have the terms of the host requested before its next page."""
+        """Mark the terms of the host to be requested before its next page."""
         await self._job.room()
         self._job.change_hosts(lambda batch: self._job.frontier.overrides.ask_robots(name, batch))
 

@@ -354,7 +354,7 @@ class Run:
 
     @property
     def serving(self) -> Serving:
-        """What the run can do now for a host that is due."""
+        """The service that a due host gets from the run now."""
         capacity, frontier, bar = self._context.capacity(), self.job.frontier, None
         if not self.life.is_over and not self._may_take():
             bar = Bar.CRAWL

@@ -448,7 +448,7 @@ class Visitor:
             await self._turn(bulk=True)
 
     async def _compare_by_text(self, draft: Draft, body: bytes) -> None:
-        """Have the page compared with other visits by its text. A page without text is compared by its bytes."""
+        """Compare the page with other visits by its text. A page without text is compared by its bytes."""
         answer = draft.answer
         if answer is None or is_markdown(draft.record.content_type):
             return

@@ -287,7 +287,7 @@ class CrawlTail:
         self._look()
 
     def last(self, count: int) -> list[bytes] | None:
-        """Like `Tail.last`; returns None until it is known for all partitions which records are final."""
+        """Like `Tail.last`; returns None until the end of the final records is known for all partitions."""
         self._look()
         found = list[_Found]()
         for number, tail in self._tails.items():

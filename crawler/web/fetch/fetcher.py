@@ -64,7 +64,7 @@ def is_html(content_type: str | None) -> bool:
 
 
 class _Want(Struct, frozen=True):
-    """What the caller of ``fetch`` wants: content types, size and headers."""
+    """The options of a call of ``fetch``: content types, size and headers."""
 
     accept: Callable[[str | None], bool]
     max_body: int

@@ -37,7 +37,7 @@ const ofOne = (level, what, many, why, act, row) => ({ level, what, many, why, a
 
 function ofHost(row) {
   if (row.no_page) return null; // a single item covers all such hosts
-  const kind = mainClass(row);
+  const kind = mainClass(["failing", "snoozed"].includes(row.rule) ? { errors: { ...row.errors, server_error: 0, throttled: 0 } } : row);
   const why = kind ? cause(kind) : row.reason;
   const what = kind ? remedy(kind) : "";
   if (row.state === "retired") return ofOne("bad", "was given up", "were given up", why, what, row);

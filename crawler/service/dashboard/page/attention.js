@@ -15,7 +15,7 @@ const STAYS = 20_000; // milliseconds for which an item stays after its last occ
 // Milliseconds between two requests for hosts: after a change or while a host is in trouble, and otherwise.
 const EVERY = { soon: 9_500, calm: 29_500 };
 // The tab that has details about a problem of the crawl.
-const PLACES = { "nothing-fetched": "machines", "seen-suspect": "seen-set", "seen-errs": "seen-set", "seen-limit": "seen-set", "unreadable-answers": "failures", "hosts-without-page": "hosts", "hosts-retired": "hosts", "hosts-need-browser": "hosts" };
+const PLACES = { "nothing-fetched": "machines", "code-fails": "machines", "code-stopped": "machines", "seen-suspect": "seen-set", "seen-errs": "seen-set", "seen-limit": "seen-set", "unreadable-answers": "failures", "hosts-without-page": "hosts", "hosts-retired": "hosts", "hosts-need-browser": "hosts" };
 
 let rows = null; // null until the first request
 let pendings = new Map(); // pending URLs of these hosts

@@ -141,8 +141,7 @@ def time_left(pace: Pace | None, left: int, slowest: HostTime | None, growing: H
     if pace.grows:
         why = "too few URLs are done" if pace.share is None else f"the latest URLs added {pace.share:.1f} new ones each"
     if growing is not None:
-        deep = growing.growth.deep
-        like = (deep and variants_of(*split_path(deep[deep.find("/", 8) :]))) or ""
+        like = ((deep := growing.growth.deep) and variants_of(*split_path(deep[deep.find("/", 8) :]))) or ""
         if like or not pace.grows:
             host, why = growing.name, f"the queue of {growing.name} still grows"
     return TimeLeft(seconds, bool(why), host, why, like[:SHOWN]) if seconds else None

@@ -23,6 +23,16 @@ def observed(*changes: dict[str, Any]) -> CrawlHistory:
     return history
 
 
+def test_the_charts_end_with_the_last_visits_and_not_later() -> None:
+    history, over = CrawlHistory(), {"state": "stopped", "urls_in_flight": 0}
+    for now, stats in ((1.0, {"state": "running"}), (2.0, over | {"urls_pending": 191})):
+        history.observe(now, statistics(**stats))
+    for now in (2.4, 3.0, 4.0):
+        history.observe(now, statistics(**over, urls_pending=216))
+    series = history.figures.series()["recent"]
+    assert (series["t"][-1], series["pending"][-1]) == (2.4, 216)
+
+
 def test_a_full_disk_a_warning_and_the_end_are_told() -> None:
     warned = {"text": "the next slice has no room", "cause": "memory"}
     history = observed(

@@ -17,7 +17,6 @@ from crawler.job.metrics.sentences import came, standing, suspicion, trust, work
 
 _OVER = ("ended", "stopped")
 _STOPPED = ("stopped", "stopped_by")
-_AT_THE_END = ("state", "urls_pending", "urls_in_flight")  # they may change for a moment after the end
 
 
 class CrawlHistoryError(ValueError):
@@ -52,9 +51,8 @@ class CrawlHistory:
         exists."""
         if not stats:
             return
-        before = self._stats
-        changed = before is not None and any(before.get(key) != stats.get(key) for key in _AT_THE_END)
-        if stats.get("state") not in _OVER or changed or not self.figures.point():
+        over = stats.get("state") in _OVER
+        if not over or (self._stats is not None and self._stats.get("state") not in _OVER) or not self.figures.point():
             self.figures.observe(now, stats)  # a finished crawl has no pace: its charts end where it ended
         if self._tells and self._stats is not None:
             for kind, text in _changes(self._stats, stats):

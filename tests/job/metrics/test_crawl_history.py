@@ -23,14 +23,16 @@ def observed(*changes: dict[str, Any]) -> CrawlHistory:
     return history
 
 
-def test_the_charts_end_with_the_last_visits_and_not_later() -> None:
-    history, over = CrawlHistory(), {"state": "stopped", "urls_in_flight": 0}
-    for now, stats in ((1.0, {"state": "running"}), (2.0, over | {"urls_pending": 191})):
+def test_the_charts_end_where_the_crawl_ended_also_when_it_is_shown_again() -> None:
+    history, again = CrawlHistory(), CrawlHistory()
+    for now, stats in ((1.0, {}), (2.0, {"urls_pending": 191}), (2.4, {"urls_pending": 216, "state": "stopped"})):
         history.observe(now, statistics(**stats))
-    for now in (2.4, 3.0, 4.0):
-        history.observe(now, statistics(**over, urls_pending=216))
-    series = history.figures.series()["recent"]
-    assert (series["t"][-1], series["pending"][-1]) == (2.4, 216)
+    again.restore(history.dump(), 9.0)
+    for now in (9.0, 10.0):
+        again.observe(now, statistics(urls_pending=216, state="stopped"))
+    for each in (history, again):
+        series = each.figures.series()["all"]
+        assert (series["t"], series["pending"]) == ([1.0, 2.4], [2_000, 216])
 
 
 def test_a_full_disk_a_warning_and_the_end_are_told() -> None:

@@ -173,7 +173,7 @@ def working(stats: Mapping[str, Any]) -> dict[str, str]:
             is_new = not stats.get("pages_fetched") or (stats.get("elapsed_seconds") or 0.0) < RECENTLY
             none = "no page yet" if is_new else "no page in the last minute"
             where = f"{count(flying)} in flight, {counted(stats.get('hosts_pending'), 'host')} pending"
-            return {"mark": "wait", "text": f"Waiting: {none}; {waiting(stats) or where}."}
+            return {"mark": "wait", "text": _sentence(waiting(stats) or f"waiting: {none}; {where}")}
         case "stopping":
             return {"mark": "wait", "text": "Stopping: requests in flight have a few seconds to finish."}
         case "ended" if why := nothing_fetched(stats):

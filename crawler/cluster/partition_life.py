@@ -148,6 +148,9 @@ class PartitionLife:
         """Run the job until its run in this process ends, and write its last generation. ``epoch`` is its epoch in the
         store."""
         shared, number, stored = self._shared, self._number, self._shared.options.stored
+        settings = shared.settings()
+        with Expendable(str(job.directory / RUN)):
+            write_run(job.disk, job.directory, settings)  # before the first snapshot, which contains the file
         if stored is not None and not await stored.begin(job, number, epoch):
             return None
         if number not in shared.wanted or shared.ownership.epoch(self._name) is None:
@@ -157,9 +160,6 @@ class PartitionLife:
             job.frontier.resume()  # the last owner may have died after sending requests that it had not stored
         router, worker, options = job.partition, shared.worker, shared.options
         assert router is not None
-        settings = shared.settings()
-        with Expendable(str(job.directory / RUN)):
-            write_run(job.disk, job.directory, settings)
         partition: OpenPartition | None = None
 
         def is_sent() -> bool:

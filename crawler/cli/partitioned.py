@@ -89,7 +89,7 @@ def run_partitioned(arguments: argparse.Namespace, configuration: Configuration,
     """Start or resume a partitioned crawl, and return the exit code. Raises UsageError."""
     _check_possible(arguments, configuration.settings)
     directory: Path = arguments.job
-    with shown_run(arguments, "the carrier of the crawl") as view:
+    with shown_run(arguments, "the engine") as view:
         check_files(partitions_of(directory, configuration.settings))
         shown = _shown(arguments, configuration.settings.dashboard, view)
         outcome, stats = asyncio.run(_notified(directory, configuration, seeds, view, shown))

@@ -263,7 +263,7 @@ def restore_crawl(
     found, last = read_crawl(objects), _newest(objects)
     shape = read_shape(objects)[1] if last is None else None
     if found is None or (last is None and shape is None and newest_snapshot(objects, 0) is None):
-        raise BucketError(f"{objects.address} holds no backup and no crawl: give the target of `crawler backup`")
+        raise BucketError(f"{objects.address} holds no crawl and no backup: correct the address")
     if holds_job(directory) or holds_crawl(directory):
         raise BucketError(f"{directory} holds a crawl: give an empty directory")
     check_empty(directory)

@@ -10,11 +10,13 @@ from crawler.base.figures import count, duration, size
 from crawler.engine.lifecycle import Stop
 from crawler.job.crawl_file import holds_crawl
 from crawler.job.directory import PAGES
+from crawler.job.metrics.pooled_stats import ABSENT, BESIDE, ELSEWHERE
 from crawler.job.metrics.sentences import broken_pages, is_news, trust, urls_of
 from crawler.service.facade import Result
 from crawler.service.progress.summary import harvest_text, missed, rendered_text, state_text, urls_text
 
 _VISITS = {"pages_fetched": "fetched", "pages_failed": "failed", "pages_redirected": "redirected"}
+_AWAY = (ABSENT, BESIDE, ELSEWHERE)
 
 
 def ending(result: Result, directory: Path, *, goes_on: bool = True) -> str:
@@ -23,9 +25,12 @@ def ending(result: Result, directory: Path, *, goes_on: bool = True) -> str:
     without this run's work: those of the job when it was resumed or, for a worker, those of other workers' work in its
     partitions."""
     stats, before = result.stats, result.before
-    this_run, by_all = [], ""
+    this_run, whose = [], ""
     if before is not None:
-        this_run, by_all = [_this_run({key: stats[key] - before[key] for key in _VISITS})], "; by all runs"
+        this_run, whose = [_this_run({key: stats[key] - before[key] for key in _VISITS})], "; by all runs"
+    states = [each["state"] for each in stats.get("partitions", ())]
+    if away := sum(state in _AWAY for state in states):
+        whose = f"; in {len(states) - away} of {len(states)} partitions: the others are not here"
     harvest = [harvest_text(stats["harvest"])] if stats.get("harvest") else []
     steps = _steps(result.reason, urls_of(stats, "failed"), broken_pages(stats), directory) if goes_on else []
     news = [f"seen-set  {trust(stats)}"] if is_news(stats.get("seen") or {}) else []
@@ -33,7 +38,7 @@ def ending(result: Result, directory: Path, *, goes_on: bool = True) -> str:
         [
             state_text(stats),
             *this_run,
-            f"URLs      {urls_text(stats)}{by_all}",
+            f"URLs      {urls_text(stats)}{whose}",
             *harvest,
             *rendered_text(stats),
             *missed(stats),

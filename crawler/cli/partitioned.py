@@ -179,6 +179,8 @@ async def _joined(
     if engine is not None:
         await check_present(carrier, clock, where)
     crawl = await joined(carrier, disk, directory, settings, where)
+    if engine is not None and objects is None:
+        log.warning("no other machine can join without --store, which cannot be added later")
     keep_settings(disk, directory, shared_tables(settings))
     return carrier, engine, crawl
 

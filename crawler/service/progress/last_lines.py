@@ -29,10 +29,12 @@ def ending(result: Result, directory: Path, *, goes_on: bool = True) -> str:
     if before is not None:
         this_run, whose = [_this_run({key: stats[key] - before[key] for key in _VISITS})], "; by all runs"
     states = [each["state"] for each in stats.get("partitions", ())]
-    if away := sum(state in _AWAY for state in states):
-        whose = f"; in {len(states) - away} of {len(states)} partitions: the others are not here"
+    away = sum(state in _AWAY for state in states)
+    if away:
+        whose = f"; in {len(states) - away} of {len(states)} partitions"
+    broken = broken_pages(stats)
+    steps = _steps(result.reason, urls_of(stats, "failed"), broken, directory, is_whole=not away) if goes_on else []
     harvest = [harvest_text(stats["harvest"])] if stats.get("harvest") else []
-    steps = _steps(result.reason, urls_of(stats, "failed"), broken_pages(stats), directory) if goes_on else []
     news = [f"seen-set  {trust(stats)}"] if is_news(stats.get("seen") or {}) else []
     return "\n".join(
         [
@@ -82,7 +84,7 @@ def _places(outputs: Mapping[str, Mapping[str, int]], directory: Path) -> list[s
     return lines
 
 
-def _steps(reason: Stop, failed: int, broken: int, directory: Path) -> list[str]:
+def _steps(reason: Stop, failed: int, broken: int, directory: Path, *, is_whole: bool) -> list[str]:
     """Return the next steps. They do not mention a limit that was reached, because it has already been reported."""
     job = shlex.quote(str(directory))
     steps = []
@@ -90,7 +92,9 @@ def _steps(reason: Stop, failed: int, broken: int, directory: Path) -> list[str]
         steps.append("run the same command to resume")
     elif reason is Stop.FINISHED and failed:
         steps.append(f"`crawler retry {job} --failed`, then the same command: retries the failed URLs")
-    if failed or broken:
+    if not is_whole:
+        steps.append(f"`crawler stats {job}`: the whole crawl")
+    elif failed or broken:
         steps.append(f"`crawler dashboard {job}`: the failures, and the page that links to each")
     else:
         steps.append(f"`crawler dashboard {job}`: the results on a page; `crawler stats {job}`: all figures")

@@ -57,7 +57,9 @@ def test_the_seen_set_is_mentioned_only_if_it_is_news(changes: dict[str, Any], l
 def test_the_urls_of_some_partitions_are_not_those_of_the_crawl() -> None:
     whole = [{"state": "ended"}, {"state": "ended"}]
     assert "partitions" not in ended(partitions=whole)
-    assert "in 2 of 3 partitions" in ended(partitions=[*whole, {"state": "absent"}])
+    some = ended(partitions=[*whole, {"state": "absent"}])
+    assert "in 2 of 3 partitions" in some
+    assert "dashboard" not in some, "it would show only these"
 
 
 def test_what_to_do_next_is_not_said_of_a_directory_that_is_left() -> None:

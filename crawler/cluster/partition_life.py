@@ -120,7 +120,7 @@ class PartitionLife:
         if shared.options.stored is None:
             return 0 if begins or holds_job(directory) else None
         try:
-            await shared.options.stored.outlast(number, directory, claimed)
+            await shared.options.stored.outlast(directory, claimed)
             return await shared.options.stored.take(number, directory, begins=begins, lives=shared.seats.lives)
         except JobError:
             if lock_holder(directory) is not None:
@@ -288,13 +288,13 @@ class PartitionLife:
                 await run.keeper.derive_rest()
                 if run.life.state is State.ENDED:
                     await run.keeper.compress_rest()
+                shared.options.closing(self._number, run)  # writes the history, which the last snapshot contains
             await self._leave(whole=run.life.state is State.ENDED)
             with contextlib.suppress(CarrierError):  # already reported; the sender sends the batches again
                 await shared.sending.acknowledge(partition)
         shared.sending.forget(partition)
         if job.writer.failed is not None:
             raise job.writer.failed
-        shared.options.closing(self._number, run)
 
     async def _leave(self, *, whole: bool) -> None:
         """Release the partition in the crawl's store."""

@@ -156,6 +156,21 @@ def test_who_would_meet_others_elsewhere_is_refused(tmp_path: Path) -> None:
         assert "is a crawl that was stored there" in one_line(emptied, 2)
 
 
+def test_a_directory_from_before_a_pause_has_only_the_partitions_that_came_back(tmp_path: Path) -> None:
+    with shared(tmp_path, 60) as crawl:
+        with crawl.first("one", pages=40) as first:
+            first.terminate()
+            assert ended(first).code == 130
+        assert crawl.has("one") == 4
+        with crawl.other("two") as second:
+            wait_until(lambda: crawl.has("two") == 4, "the second machine has all")
+            with crawl.first("one", pages=0) as first:
+                wait_until(lambda: crawl.has("one") < 4 and crawl.has("two") < 4, "each has its share")
+                assert {ended(first).code, ended(second).code} == {0}
+        stats = crawler("stats", tmp_path / "one")
+        assert stats.out.startswith("ended"), stats.out + stats.err
+
+
 def test_another_name_replaces_one_that_another_crawl_has_on_the_engine(tmp_path: Path) -> None:
     with shared(tmp_path, 6) as crawl:
         with crawl.first("one", "--crawl", "news", pages=0) as first:
@@ -175,8 +190,13 @@ def test_another_name_replaces_one_that_another_crawl_has_on_the_engine(tmp_path
 
 def test_the_settings_of_a_crawl_are_in_its_store_from_the_start(tmp_path: Path) -> None:
     with shared(tmp_path, 30) as crawl, crawl.first("one") as first:
-        hosts = crawler("hosts", crawl.address, "--json")
-        assert {each["gap_seconds"] for each in json.loads(hosts.out)["hosts"]} == {0.0}, hosts
+
+        def gaps() -> set[float]:
+            hosts = json.loads(crawler("hosts", crawl.address, "--json").out)["hosts"]
+            return {each["gap_seconds"] for each in hosts}
+
+        wait_until(lambda: len(gaps()) > 0, "a host is in the store")
+        assert gaps() == {0.0}
         first.terminate()
         assert ended(first).code == 130
 

@@ -41,6 +41,7 @@ from crawler.cluster.worker_channel import Instructions, Refusal
 from crawler.cluster.worker_supervisor import Outcome, Plan, Supervisor
 from crawler.engine.lifecycle import State, Stop
 from crawler.inspect.crawl_reader import stats_of
+from crawler.job.bucket.address import open_objects
 from crawler.job.bucket.objects import BucketDown, BucketError
 from crawler.job.bucket.ownership import has_last_word, read_here
 from crawler.job.crawl_file import CrawlFile, partition_directories
@@ -101,15 +102,16 @@ def run_partitioned(arguments: argparse.Namespace, configuration: Configuration,
     result = Result(outcome.reason, stats, None, int(seeds_fetched), outcome.last_seed_error)
     fail_on_limit = configuration.settings.crawl.fail_on_limit
     code = report_end(result, directory, arguments.quiet, fail_on_limit, outcome.drained)
-    if code in (Exit.OK, Exit.INTERRUPTED) and _has_last_word(directory, configuration.settings):
+    if code in (Exit.OK, Exit.INTERRUPTED) and _has_last_word(directory):
         code = Exit.FAILED
     return finish(arguments, configuration.settings, result, code)
 
 
-def _has_last_word(directory: Path, settings: Settings) -> bool:
+def _has_last_word(directory: Path) -> bool:
     """Return True if this directory may have steps that the crawl's store, if any, lacks."""
     try:
-        objects = bucket_of(directory, settings)
+        here = read_here(directory)
+        objects = None if here is None else open_objects(here.address, reading=True)
         return objects is not None and any(has_last_word(objects, each) for each in partition_directories(directory))
     except (BucketDown, BucketError):
         return True  # each worker has already reported this error

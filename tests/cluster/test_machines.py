@@ -169,6 +169,9 @@ def test_a_directory_from_before_a_pause_has_only_the_partitions_that_came_back(
                 assert {ended(first).code, ended(second).code} == {0}
         stats = crawler("stats", tmp_path / "one")
         assert stats.out.startswith("ended"), stats.out + stats.err
+        assert crawler("backup", tmp_path / "one", tmp_path / "backup").code == 2, "half of the crawl"
+        assert crawler("restore", crawl.address, tmp_path / "copy").code == 0
+        assert crawler("backup", tmp_path / "copy", tmp_path / "backup").code == 0
 
 
 def test_another_name_replaces_one_that_another_crawl_has_on_the_engine(tmp_path: Path) -> None:

@@ -25,13 +25,11 @@ def ending(result: Result, directory: Path, *, goes_on: bool = True) -> str:
     without this run's work: those of the job when it was resumed or, for a worker, those of other workers' work in its
     partitions."""
     stats, before = result.stats, result.before
-    this_run, whose = [], ""
-    if before is not None:
-        this_run, whose = [_this_run({key: stats[key] - before[key] for key in _VISITS})], "; by all runs"
+    this_run = [] if before is None else [_this_run({key: stats[key] - before[key] for key in _VISITS})]
     states = [each["state"] for each in stats.get("partitions", ())]
     away = sum(state in _AWAY for state in states)
-    if away:
-        whose = f"; in {len(states) - away} of {len(states)} partitions"
+    all_runs = "" if before is None else "; by all runs"
+    whose = f"; in {len(states) - away} of {len(states)} partitions" if away else all_runs
     broken = broken_pages(stats)
     steps = _steps(result.reason, urls_of(stats, "failed"), broken, directory, is_whole=not away) if goes_on else []
     harvest = [harvest_text(stats["harvest"])] if stats.get("harvest") else []

@@ -51,7 +51,7 @@ def test_every_program_of_the_page_runs(tmp_path: Path) -> None:
 
 
 def test_the_page_names_all_that_is_public() -> None:
-    named = set(re.findall(r"^\| `crawler\.(\w+)`", page("library.md"), re.MULTILINE))
+    named = set(re.findall(r"^- `crawler\.(\w+)`:", page("library.md"), re.MULTILINE))
     assert named == set(crawler.__all__)
     assert {f"::: crawler.{name}" for name in named - {"__version__"}} == {
         line for line in page("api.md").splitlines() if line.startswith(":::")

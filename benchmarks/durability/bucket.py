@@ -2,7 +2,8 @@
 
     python benchmarks/durability/bucket.py burns [--store ADDRESS] [--times N] [--burns N] [--seed N] [--chains N]
     python benchmarks/durability/bucket.py machines [--store ADDRESS] [--times N] [--burns N] [--machines N] [--seed N]
-    python benchmarks/durability/bucket.py cost [--store ADDRESS] [--rounds N] [--chains N] [--partitions N]
+    python benchmarks/durability/bucket.py cost [--store ADDRESS] [--rounds N] [--partitions N] [--chains N] [--steps N]
+    python benchmarks/durability/bucket.py cost [--store ADDRESS] [--rounds N] [--partitions N] --seeds FILE
     python benchmarks/durability/bucket.py split [--pages N] [--partitions N]
     python benchmarks/durability/bucket.py pending [--pages N] [--times N]
     python benchmarks/durability/bucket.py moves [--store ADDRESS]
@@ -15,7 +16,9 @@ from the command to its first request, ``short`` the gaps of a host below ``--de
 ``machines``: the same of a crawl that several machines share over Redis, each of them a directory with one process:
 one, two or all burn in the same second, half of the times with all that Redis has, and new ones take their places.
 ``cost``: the CPU time of the crawler with a store and without, in turns, net of a crawl of 40 pages; with
-``--partitions N`` that with a store is of N processes over Redis.
+``--partitions N`` that with a store is of N processes over Redis. ``--steps`` is the length of a chain: chains that are
+long and few leave a worker waiting for links most of the time. ``--seeds`` crawls another web, whole, which must be on
+loopback.
 ``split``: a crawl with WARC is split when it is half done, and when it has ended, and runs to its end in
 ``--partitions`` processes. ``fpp`` is the share of a million unknown keys that each partition calls seen (0.01 is
 asked for), ``differ`` the sums of ``crawler stats`` that a split changes.
@@ -284,31 +287,35 @@ def gaps_below(asked: Sequence[tuple[str, str, float, float]], delay: float) -> 
 
 
 def cost(chosen: argparse.Namespace) -> bool:
-    with served(chosen.chains) as (web, home):
+    with served(chosen.chains, steps=chosen.steps) as (web, home):
         shared = ("--partitions", str(chosen.partitions)) if chosen.partitions > 1 else ()
+        web.seeds = chosen.seeds or web.seeds
+        whole = None if chosen.seeds else web.pages
 
-        def used(pages: int, *more: str) -> float:
+        def used(pages: int | None, *more: str) -> float:
             before = resource.getrusage(resource.RUSAGE_CHILDREN)
             job = home / "job"
             shutil.rmtree(job, ignore_errors=True)
-            subprocess.run(command(web, job, "--delay", "0", "--max-pages", str(pages), *more), cwd=ROOT, check=True)
+            limit = ("--max-pages", str(pages)) if pages else ()
+            subprocess.run(command(web, job, "--delay", "0", *limit, *more), cwd=ROOT, check=True)
+            web.pages = sum(path.read_bytes().count(b"\n") for path in job.rglob("pages.jsonl"))
             after = resource.getrusage(resource.RUSAGE_CHILDREN)
             return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
         stores = (f"{chosen.store or f'file:{home}/store'}/cost-{os.getpid()}-{number}" for number in itertools.count())
         ratios = list[float]()
         for _ in range(chosen.rounds):
-            without = used(web.pages) - used(40)
+            without = -used(40) + used(whole)
             address = next(stores)
             with redis_server(home / f"redis-{len(ratios)}") if shared else contextlib.nullcontext() as redis:
                 over = (*shared, "--engine", redis.url) if redis else ()
-                with_it = used(web.pages, "--store", address, *over) - used(40, "--store", next(stores), *over)
+                with_it = -used(40, "--store", next(stores), *over) + used(whole, "--store", address, *over)
             objects = open_objects(address)
             log = [each.size for each in objects.list("log/")]
             ratios.append(with_it / without)
             print(
                 f"CPU without {without:.2f} s, with a store {with_it:.2f} s, {ratios[-1]:.3f} times; "
-                f"log {sum(log) / web.pages:.0f} bytes a page in {len(log)} objects",
+                f"log {sum(log) / web.pages:.0f} bytes a page in {len(log)} objects, {web.pages} records",
                 flush=True,
             )
         print(f"median {median(ratios):.3f} times")
@@ -422,6 +429,8 @@ def main(words: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("what", choices=tuple(_DOES))
     parser.add_argument("--store")
+    parser.add_argument("--seeds", type=Path)
+    parser.add_argument("--steps", type=int, default=50)
     parser.add_argument("--times", type=int, default=10)
     parser.add_argument("--burns", type=int, default=2)
     parser.add_argument("--machines", type=int, default=3)

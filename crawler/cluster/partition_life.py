@@ -166,10 +166,11 @@ class PartitionLife:
             return partition is not None and partition.is_sent
 
         def may_request() -> bool:
-            # The stored epoch shows the next owner that hosts may have received requests.
-            has_begun = partition is not None and partition.epoch > 0 and not partition.is_rising
-            # Links from others may arrive before partition 0 sends the scope, and would be left out without it.
-            return has_begun and job.scope.is_known and shared.ownership.may_request(self._name)
+            # The epoch is stored before the partition has risen, and shows the next owner that hosts may have received
+            # requests. Links from others may arrive before partition 0 sends the scope, and would be left out without
+            # it.
+            has_begun = partition is not None and not partition.is_rising and job.scope.is_known
+            return has_begun and shared.ownership.may_request(self._name)
 
         context = worker.context.with_code(options.code)
         seeds = options.seeds() if number == SEEDED else no_seeds()
@@ -228,9 +229,9 @@ class PartitionLife:
         if reads_seeds and self._shared.options.has_seeds:
             return
         for other in itertools.cycle(partition.outbox.targets if reads_seeds else [SEEDED]):
+            await asyncio.sleep(ASKS_NEXT if reads_seeds else ASKS)
             if partition.job.scope.is_known:
                 return
-            await asyncio.sleep(ASKS_NEXT if reads_seeds else ASKS)
             partition.inlet.ask(other)
             with contextlib.suppress(CarrierError):  # the loop asks again
                 await self._shared.sending.acknowledge(partition)

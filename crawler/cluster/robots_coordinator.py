@@ -47,7 +47,7 @@ class RobotsCoordinator:
         return self._placement.of(address) != number
 
     async def ask(self, number: int, address: str) -> Followed | NotNow:
-        """Have the owner of the URL fetch it for partition ``number``."""
+        """Ask the owner of the URL to fetch it for partition ``number``."""
         loop, question = asyncio.get_running_loop(), RobotsQuestion(next(self._numbers), address)
         answer = self._waiting[question.number] = loop.create_future()
         until = loop.time() + PATIENCE
@@ -88,7 +88,7 @@ class RobotsCoordinator:
 
     async def _answer(self, partition: OpenPartition, sender: int, question: RobotsQuestion) -> None:
         try:
-            found = await partition.run.robots_for_another(question.address)
+            found = await partition.run.visitor.robots.redirect.for_another(question.address)
         except FencedOffError:  # another process may own the partition now; the question will be repeated to that one
             return
         answer = _told(question.number, found)

@@ -107,7 +107,7 @@ class Supervisor:
         )
 
     def stop(self, reason: Stop) -> None:
-        """Have all workers shut down cleanly. If this is called repeatedly, the first ``reason`` is kept."""
+        """Ask all workers to shut down cleanly. If this is called repeatedly, the first ``reason`` is kept."""
         if self._reason is None:
             self._reason = reason
             self._over.set()

@@ -47,7 +47,7 @@ class FailingSeeds:
         retried, tries = name if of_robots else entry.href, tries_of(failed_as, self._retry)
         waits = [retry_wait(number, self._retry, retried) for number in range(before + 1, tries)]
         number = counted(len(waits), "more try", "more tries")
-        again = f"up to {number}, which take at least {duration(sum(waits))}" if waits else "no more tries"
+        again = f"up to {number}, in at least {duration(sum(waits))}" if waits else "no more tries"
         log.warning("%s cannot be fetched: %s; %s", entry.href, failure.error, again)
 
     def _entry(self, lease: Lease) -> Entry:

@@ -43,7 +43,7 @@ class Turns:
         self._usual: deque[_Place] = deque()
         self._bulk: deque[_Place] = deque()
         self._passes = 0
-        self._begun = 0.0  # when this pass of the loop started
+        self._begun = 0.0  # time at which this pass of the loop started
         self._counting = False  # True if a callback will record the end of this pass
 
     async def turn(self, *, bulk: bool = False) -> None:

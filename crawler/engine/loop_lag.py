@@ -76,7 +76,7 @@ class LoopLag:
 
 
 def _standstill(late: float) -> float:
-    """Return how long the loop stood still if its timer is ``late``: on average half an interval longer."""
+    """Return the estimated stall of the loop if its timer is ``late``: on average half an interval longer."""
     return late + INTERVAL / 2 if late >= STANDSTILL else 0.0
 
 

@@ -81,8 +81,8 @@ class OutageDetector:
         self.surroundings = surroundings
         self.judge = OutageJudge()
         self.paused = False  # True if no URLs are handed out
-        self.known_at: float | None = None  # when the present outage was noticed; None if there is none
-        self.since = 0.0  # when the outage started
+        self.known_at: float | None = None  # time at which the present outage was noticed; None if there is none
+        self.since = 0.0  # time at which the outage started
         self.reason = ""
         self.past = 0, 0.0  # the number of past outages, and their total seconds
         self.runs: dict[RunOutage, None] = {}

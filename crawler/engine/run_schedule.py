@@ -56,8 +56,8 @@ class RunSchedule(Generic[Who]):
         self._here: dict[Who, None] = {}
         self._touched: dict[Who, None] = {}
         self._line: dict[Who, None] = {}  # runs that may have a URL to hand out, in the order of their turns
-        self._leases = Times[Who]()  # when a run that is not in line will have a URL
-        self._limits = Times[Who]()  # when something else will change by itself
+        self._leases = Times[Who]()  # times at which runs that are not in line will have a URL
+        self._limits = Times[Who]()  # times at which something else changes by itself
 
     def join(self, who: Who) -> None:
         """Add a run, and check it at the next opportunity."""
@@ -65,12 +65,12 @@ class RunSchedule(Generic[Who]):
         self._touched[who] = None
 
     def touch(self, who: Who) -> None:
-        """Have the run checked, because something in it has changed."""
+        """Schedule a check of the run after a change in it."""
         if who in self._here:
             self._touched[who] = None
 
     def touch_all(self) -> None:
-        """Have all runs checked, because something may have changed in any of them."""
+        """Schedule a check of all runs after a change that may concern any of them."""
         self._touched = dict.fromkeys(self._here)
 
     def due(self, now: float) -> list[Who]:

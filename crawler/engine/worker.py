@@ -179,15 +179,15 @@ class Worker:
         self._wake.set()
 
     def _touch(self, run: Run, interrupt: bool) -> None:
-        """Have the run checked, because something in it has changed. ``interrupt``: visits that wait for the rate limit
-        must check whether to continue."""
+        """Schedule a check of the run after a change in it. ``interrupt``: visits that wait for the rate limit must
+        check whether to continue."""
         self._rota.touch(run)
         self._wake.set()
         if interrupt:
             self._interrupted.set()
 
     def _touch_all(self) -> None:
-        """Have all runs checked, because something may have changed in any of them."""
+        """Schedule a check of all runs after a change that may concern any of them."""
         self._rota.touch_all()
         self._wake.set()
 

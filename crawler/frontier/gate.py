@@ -54,7 +54,7 @@ class Gate:
         self.own = OwnTimes(settings, limits.sites)
         self.share = SlotShare(limits.slots, limits.slow_slots)
         self._keys = HostKeys(settings.host_key, self.politeness, limits.memory.names, siblings, limits.sites)
-        self.loaded = 0.0  # when the run started
+        self.loaded = 0.0  # time at which the run started
         self._sends = SendTimes()
 
     def change(self, settings: PolitenessSettings, limits: Limits) -> None:

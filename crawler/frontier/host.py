@@ -156,7 +156,7 @@ class Failures(NamedTuple):
     backoff: _Count = 0  # 429 or 503 responses in a row
     last: FailureClass | None = None
     retired: bool = False
-    failed_at: float = 0.0  # when the last failure was counted
+    failed_at: float = 0.0  # time at which the last failure was counted
     throttled_at: float = 0.0  # when the last 429 or 503 was counted
     server_errors: _Count = 0  # consecutive 5xx responses other than 503; reset when a request has no response
     erred_at: float = 0.0  # when the last of these 5xx responses was received

@@ -65,7 +65,8 @@ class Step(Struct, frozen=True):
 
 
 class ScopeAnswer(Struct, frozen=True):
-    """Whether a link to the URL is in scope. ``outside`` is the first rule that excludes it; None if it is in scope."""
+    """The answer of the scope for a link to the URL. ``outside`` is the first rule that excludes it; None if it is in
+    scope."""
 
     mode: str
     outside: Outside | None
@@ -73,9 +74,9 @@ class ScopeAnswer(Struct, frozen=True):
 
 
 class SeenAnswer(Struct, frozen=True):
-    """What the seen-set reports for a URL.
+    """The answer of the seen-set for a URL.
 
-    ``exact`` is True if the report cannot be a false positive. Otherwise, ``fpp_estimated`` is the probability of a
+    ``exact`` is True if the answer cannot be a false positive. Otherwise, ``fpp_estimated`` is the probability of a
     positive answer for a key that was never added. ``slices`` are the slices with a positive answer, out of ``of`` in
     total. ``forgeable`` is True if a page may have caused a positive answer for a URL that was never added."""
 
@@ -89,7 +90,7 @@ class SeenAnswer(Struct, frozen=True):
 
 
 class LedgerAnswer(Worded):
-    """What the ledger of doubted URLs reports for a URL."""
+    """The answer of the ledger of doubted URLs for a URL."""
 
     ADMITTED = "admitted", "admitted: its digest is stored"
     DOUBTED = "doubted", "in doubt: the seen-set reports it as seen; it is admitted if its digest is not stored"
@@ -97,7 +98,7 @@ class LedgerAnswer(Worded):
 
 
 class RobotsState(Worded):
-    """What robots.txt says about the URL."""
+    """The verdict of robots.txt on the URL."""
 
     IGNORED = "ignored", "ignored (robots.ignore)"
     UNKNOWN = "unknown", "not known yet: it is fetched before the first page"

@@ -37,7 +37,7 @@ class SurveyReader:
 
     @property
     def is_known(self) -> bool:
-        """True if it is known for at least one job which of its records are final."""
+        """True if the end of the final records is known for at least one job."""
         return any(end is not None for end in self._ends.values())
 
     @property

@@ -661,7 +661,7 @@ class Job:
 
     @property
     def promises(self) -> Promises:
-        """What others may rely on: transactions that are durable, and in the store of the crawl if it has one."""
+        """The transactions that others may rely on: they are durable, and in the store of the crawl if it has one."""
         return self.checkpointer.promises
 
     @property

@@ -126,7 +126,7 @@ class _Row(Struct):
 
 
 class _Found(NamedTuple):
-    """A row, the number of its file, where it starts there, and its line."""
+    """A row, the number of its file, its offset there, and its line."""
 
     row: _Row
     file: int

@@ -51,7 +51,7 @@ class StepLog:
         self.size = 0
         self._most = most
         self._room = StepRoom(most) if room is None else room
-        self._steps = deque[Step]()  # the steps kept, up to ``mark``
+        self._steps = deque[tuple[int, Step]]()  # the steps kept, up to ``mark``, with their bytes
         self._before: Mark | None = None  # the state before the kept steps; None: no steps are kept
         self._begun = START  # the last step of earlier openings
 
@@ -79,8 +79,10 @@ class StepLog:
         self.mark = Mark(self.line, self.mark.number + 1)
         if self._before is None:
             return
-        self._steps.append(Step(batch.encode(), written, [(body.digest, body.data) for body in bodies]))
-        self.size += self._steps[-1].size
+        step = Step(batch.encode(), written, [(body.digest, body.data) for body in bodies])
+        size = step.size
+        self._steps.append((size, step))
+        self.size += size
         while self.size > self._most and len(self._steps) > 1 and self._room.is_full:
             self._drop_first(self._before)
 
@@ -110,8 +112,8 @@ class StepLog:
             raise ValueError(f"the steps after {mark} are not kept")
         first, size = mark.number - self._before.number, 0
         taken = list[Step]()
-        for step in islice(self._steps, first, first + MOST_STEPS):
-            size += step.size
+        for more, step in islice(self._steps, first, first + MOST_STEPS):
+            size += more
             if taken and size > most:
                 break
             taken.append(step)
@@ -124,7 +126,7 @@ class StepLog:
                 self._drop_first(self._before)
 
     def _drop_first(self, before: Mark) -> None:
-        self.size -= self._steps.popleft().size
+        self.size -= self._steps.popleft()[0]
         self._before = Mark(self.line, before.number + 1)
 
     def commits(self, mark: Mark) -> int:

@@ -1,4 +1,4 @@
-"""Has a snapshot of a job made: by its running crawl, or by this process if there is none."""
+"""Requests a snapshot of a job from its running crawl. If no crawl runs, this process makes it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _TRIES = 300  # number of tries while a crawl starts or ends: one minute in all
 
 
 async def request_snapshot(directory: Path) -> Refused | None:
-    """Have ``DIR/snapshot`` made. Returns None once it exists, otherwise the refusal. Raises JobError and OSError."""
+    """Request or make ``DIR/snapshot``. Returns None once it exists, else the refusal. Raises JobError and OSError."""
     refused: Refused | None = None
     for _ in range(_TRIES):
         remove_snapshot(directory)

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+import msgspec
 import pytest
 from msgspec.structs import replace
 
 from crawler.base.carrier.verbs import Entry, Position
+from crawler.cluster.partition_life import ASKS
 from crawler.engine.lifecycle import Stop
+from crawler.job.partition.link_batch_codec import Ack
 from tests.cluster.members import SETTINGS, Crawling, Line
 
 HOSTS = [f"h{number}.test" for number in range(16)]
@@ -51,3 +54,41 @@ def test_a_partition_asks_nothing_before_it_knows_what_belongs_to_the_crawl(
 
     crawl.live(test)
     assert crawl.recorded() == dict.fromkeys(pages, 1)
+
+
+class Overheard(Line):
+    """It keeps what is appended to the streams."""
+
+    entries: list[bytes]
+
+    async def append(self, stream: str, writer: str, epoch: int, entries: Sequence[bytes]) -> Position:
+        self.entries += entries
+        return await super().append(stream, writer, epoch, entries)
+
+
+def test_a_partition_that_knows_the_scope_does_not_ask_for_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pages = {f"http://{host}/": "<p>page" for host in HOSTS}
+    for host in HOSTS[:2]:  # the crawl is still running when partitions would ask
+        pages[f"http://{host}/"] = "".join(f'<a href="/{number}">{number}</a>' for number in range(20))
+        pages |= {f"http://{host}/{number}": "<p>page" for number in range(20)}
+    settings = replace(SETTINGS, crawl=replace(SETTINGS.crawl, scope="host"))
+    crawl = Crawling(tmp_path, pages, 4, tuple(f"http://{host}/" for host in HOSTS), settings)
+    entries = list[bytes]()
+
+    def line() -> Line:
+        overheard = Overheard(crawl.carrier)
+        overheard.entries = entries
+        return overheard
+
+    monkeypatch.setattr(crawl, "line", line)
+
+    async def test(crawl: Crawling) -> None:
+        members = [crawl.begin(name, expected=2, home=name) for name in ("a", "b")]
+        assert [(await each.task).reason for each in members] == [Stop.FINISHED] * 2
+
+    crawl.live(test)
+    assert crawl.recorded() == dict.fromkeys(pages, 1)
+    acks = [msgspec.msgpack.decode(entry[3:-8], type=Ack) for entry in entries if entry[2] == 2]
+    assert crawl.asked[-1].begin > crawl.asked[0].begin + 2 * ASKS
+    assert acks
+    assert not [ack for ack in acks if not ack.epoch]

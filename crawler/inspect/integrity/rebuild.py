@@ -217,7 +217,7 @@ def _is(line: bytes, done: Finished) -> bool:
 
 
 class Belief(Struct, frozen=True):
-    """What is known about the other parts of the job.
+    """Facts about the other parts of the job, as far as they are known.
 
     ``journal_names_all``: every admitted URL is in the journal. ``end`` is the end of the output according to the
     journal, None if unknown. ``repeats``: a URL may have several records."""

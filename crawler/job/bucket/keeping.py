@@ -117,7 +117,7 @@ class Keeping:
         self._pace = _Pace(clock())
         self._tidied = -inf
         self._removed = 0  # log objects below this number have been removed
-        self._lacks: dict[str, float] = {}  # what the store refuses at present, and when it last did so
+        self._lacks: dict[str, float] = {}  # writes that the store refuses at present -> time of the last refusal
 
     async def add(self, job: Job, partition: int, epoch: int) -> None:
         """Keep the bucket up to date with the job from now on, and store the job's first snapshot before any request is
@@ -238,7 +238,7 @@ class Keeping:
                 continue  # dropped while the store was unavailable: a snapshot follows
             if chunk is not None:
                 chunks.append((kept, chunk))
-                room -= sum(step.size for step in chunk.steps)
+                room -= kept.job.log.size
         if not is_due and not any(step.written for _, chunk in chunks for step in chunk.steps):
             return False
         self._waiting = _Waiting(chunks, b"") if chunks else None

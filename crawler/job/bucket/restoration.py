@@ -174,7 +174,7 @@ def _fetch(pieces: Pieces, snapshot: Snapshot, directory: Path, disk: Disk, need
 
 
 def _with_figures(files: dict[str, Stored], needed: Callable[[str], bool]) -> Callable[[str], bool]:
-    """Return a function that tells which of ``files`` are needed. A caller that needs only the seen-set's figures gets
+    """Return a function that selects the needed ones of ``files``. A caller that needs only the seen-set's figures gets
     the seen-set itself if there are no figures. Other callers do not get the figures, which would not match the resumed
     crawl."""
     if needed is every_file or not needed(SEEN_FIGURES):

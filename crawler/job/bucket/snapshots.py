@@ -73,7 +73,7 @@ class Snapshots:
         self._number = max((number for of, number in found if of == epoch), default=0)
         self._stored: dict[tuple[str, int, int, int], Stored] = {}  # by path, size, inode and modification time
         self._is_sure = False  # True once the outputs are known to start with their stored bytes
-        self._forgotten = -inf  # when removable pieces were last forgotten
+        self._forgotten = -inf  # time at which removable pieces were last forgotten
 
     @property
     def newest(self) -> Snapshot | None:

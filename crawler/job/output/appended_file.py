@@ -132,8 +132,8 @@ class AppendedFile:
 
 
 class Unsynced:
-    """What is not yet durable in an output of several files, except in its last file: full files, and file names in the
-    directory."""
+    """The parts of an output of several files that are not yet durable, except in its last file: full files, and file
+    names in the directory."""
 
     def __init__(self, disk: Disk, directory: Path, *, names_changed: bool) -> None:
         self.files: list[AppendedFile] = []

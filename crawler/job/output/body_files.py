@@ -23,7 +23,7 @@ from crawler.job.records import Body, StoredValue, body_name
 
 DIRECTORY = "bodies"
 BODY_SIZES = b"body-sizes"  # key of the store's row with the number of files and their bytes
-LARGE = 256 * 1024  # bytes from which a body is written outside the event loop
+LARGE = 256 * 1024  # minimum bytes of a body that is written outside the event loop
 
 _PIECE = 2**20  # bytes read and written at a time
 # Errors that mean that the path is not a regular file, or is missing; EINVAL means a pipe or a device.

@@ -192,7 +192,7 @@ def _cover(patterns: Sequence[str], others: Sequence[str]) -> bool:
 
 
 class LeftOut(Struct, frozen=True):
-    """What limits left out of a page that was read: the number of links by limit, and the depth of the links."""
+    """The links that limits left out of a page that was read: their number by limit, and their depth."""
 
     counts: Mapping[Limit, int]
     depth: int

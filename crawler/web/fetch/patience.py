@@ -54,7 +54,7 @@ class Alarm:
         self.time = self._loop.time
         self.stalled = stalled
         self._limited: dict[Patience, None] = {}
-        self._at = inf  # when the timer fires
+        self._at = inf  # time at which the timer fires
         self._timer: asyncio.TimerHandle | None = None
 
     def look(self, patience: Patience, at: float) -> None:

@@ -17,12 +17,11 @@ PAGE = "format-inspection.md"
 MADE = {"family", "key", "number", "source"}
 
 
-def documented(section: str, column: str) -> dict[str, set[str]]:
-    """Of each name in the table under that heading, its details."""
+def documented(section: str) -> dict[str, set[str]]:
+    """Of each name in the block under that heading, its details."""
     text = page(PAGE).partition(f"\n## {section}\n")[2].partition("\n## ")[0]
-    table = text.partition(f"| {column} | details |")[2]
-    found = re.findall(r"^\| `([\w-]+)` \| (.*?)\|", table, re.MULTILINE)
-    return {name: set(re.findall(r"`(\w+)`", details)) for name, details in found}
+    found = re.findall(r"^    ([\w-]+) *(.*)$", text, re.MULTILINE)
+    return {name: set(re.findall(r"\w+", details)) for name, details in found}
 
 
 def asked(text: str) -> set[str]:
@@ -31,7 +30,7 @@ def asked(text: str) -> set[str]:
 
 @pytest.mark.parametrize("kind", Kind)
 def test_a_finding(kind: Kind) -> None:
-    details = documented("verify", "kind")[kind]
+    details = documented("verify")[kind]
     assert asked(kind.words) <= details
     finding = Finding(kind, "store", dict.fromkeys(details, 7), Family.META, b"\0\0\0\0\0\0\0\x09")
     assert "{" not in finding.text
@@ -40,7 +39,7 @@ def test_a_finding(kind: Kind) -> None:
 
 @pytest.mark.parametrize("done", Done)
 def test_a_change(done: Done) -> None:
-    details = documented("repair", "done")[done]
+    details = documented("repair")[done]
     assert asked(done.words) <= details
     change = Change(done, {name: "store" if name == "source" else 7 for name in details})
     assert "{" not in change.text
@@ -48,16 +47,16 @@ def test_a_change(done: Done) -> None:
 
 
 def test_what_is_documented_is_there() -> None:
-    assert list(documented("verify", "kind")) == [kind.value for kind in Kind]
-    assert list(documented("repair", "done")) == [done.value for done in Done]
+    assert list(documented("verify")) == [kind.value for kind in Kind]
+    assert list(documented("repair")) == [done.value for done in Done]
 
 
 def test_every_part_of_an_explanation_is_documented() -> None:
     text = page(PAGE).partition("\n## explain\n")[2].partition("\n## hosts")[0]
-    _, *tables, words = re.split(r"^\| (?:key|`waits_for`) .*\|\n\|---\|---\|\n", text, flags=re.MULTILINE)
-    for part, table in zip((Explanation, Place, NextTry), tables, strict=True):
-        cells = " ".join(re.findall(r"^\| (.*?) \|", table, re.MULTILINE))
-        assert set(re.findall(r"`(\w+)`", cells)) == set(part.__struct_fields__)
-    assert re.findall(r"^\| `([\w-]+)` \|", words, re.MULTILINE) == [*map(str, Wait)]
+    _, *lists, words = re.split(r":\n\n(?=- )", text)
+    for part, keys in zip((Explanation, Place, NextTry), lists, strict=True):
+        named = " ".join(re.findall(r"^- (.*?):", keys, re.MULTILINE))
+        assert set(re.findall(r"`(\w+)`", named)) == set(part.__struct_fields__)
+    assert re.findall(r"^- `([\w-]+)`:", words, re.MULTILINE) == [*map(str, Wait)]
     for word in (*Wait, *RobotsState, *LedgerAnswer):
         assert f"`{word}`" in text

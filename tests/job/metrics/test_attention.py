@@ -54,7 +54,7 @@ def test_a_sound_crawl_needs_nobody() -> None:
 )
 def test_what_needs_somebody_is_said(changes: dict[str, Any], kind: str) -> None:
     assert [met for met, _ in found(**changes)] == [kind]
-    assert f"| `{kind}` |" in page("dashboard.md")
+    assert f"- `{kind}`: " in page("dashboard.md")
 
 
 def test_pauses_by_hand_or_by_the_clock_and_a_few_dead_hosts_need_nobody() -> None:
@@ -68,7 +68,7 @@ def test_pauses_by_hand_or_by_the_clock_and_a_few_dead_hosts_need_nobody() -> No
 def test_the_most_urgent_comes_first() -> None:
     kinds = [kind for kind, _ in found(paused="disk full: x", paused_by="disk", seen=SUSPECT, pages_code_failed=2)]
     assert kinds == ["disk-full", "seen-suspect", "code-fails"]
-    listed = re.findall(r"^\| `([a-z-]+)` \|", page("dashboard.md").partition("| kind of need |")[2], re.MULTILINE)
+    listed = re.findall(r"^- `([a-z-]+)`:", page("dashboard.md").partition("one of these kinds:")[2], re.MULTILINE)
     assert [kind for kind in listed if kind in kinds] == kinds
 
 

@@ -40,7 +40,7 @@ async def test_every_address_is_documented_and_no_other() -> None:
     await view.close()
     await about.close()
     served = {each.resource.canonical for each in board.server.app.router.routes() if each.resource is not None}
-    documented = set(re.findall(r"^\| `(/[^`]*)` \|", TEXT, re.MULTILINE))
+    documented = set(re.findall(r"^- `(/[^`]*)`:", TEXT, re.MULTILINE))
     assert documented | {"/page/{name}"} == served
 
 
@@ -50,7 +50,7 @@ def test_every_address_of_the_list_of_jobs_is_documented_and_no_other(tmp_path: 
         re.sub(r":[^}]*", "", each.path)
         for each in (*JobList(jobs, like).routes(), *Launches(jobs, None, None).routes())
     }
-    documented = set(re.findall(r"^\| `(/[^`]*)` \|", JOBS, re.MULTILINE))
+    documented = set(re.findall(r"^- `(/[^`]*)`:", JOBS, re.MULTILINE))
     assert documented | {"/page/{name}", "/jobs/{job}/of-a-job"} == served
 
 
@@ -69,7 +69,7 @@ def test_every_series_is_documented() -> None:
 
 
 def test_every_kind_of_event_and_every_control_is_documented() -> None:
-    kinds = re.findall(r"^\| `(\w+)` \|", TEXT.partition("| kind | |")[2], re.MULTILINE)
+    kinds = re.findall(r"^- `(\w+)`:", TEXT.partition("and a `kind`:")[2], re.MULTILINE)
     assert sorted(kinds) == sorted(Kind)
     for word in WORDS + HOST_WORDS:
         assert f"`{word}`" in TEXT

@@ -62,7 +62,7 @@ async def _add(arguments: argparse.Namespace, crawl: CrawlPartitions) -> int:
     adding = {each.number: UrlBatches(arguments, each) for each in crawl.found}
     canonicaliser, placement, streams = crawl.canonicaliser(), crawl.placement, "-" in arguments.urls
     lost = 0
-    way_out = f"not in {crawl.directory}: name them as seeds of another run"
+    way_out = f"not in {crawl.directory}: name them as seeds when the crawl has ended"
 
     async def add(texts: Sequence[str]) -> None:
         nonlocal lost

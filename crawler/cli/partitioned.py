@@ -35,6 +35,7 @@ from crawler.cli.reporting import finish, report_end, shown_run, way_on
 from crawler.cluster.agreement import check_present, joined, keep_present, keep_settings, shared_tables
 from crawler.cluster.crawl_directory import partitions_of
 from crawler.cluster.drain_file import is_asked
+from crawler.cluster.seats import SEEDED
 from crawler.cluster.stored_crawl import join_store
 from crawler.cluster.time_left import TimeLeft
 from crawler.cluster.worker_channel import Instructions, Refusal
@@ -94,11 +95,11 @@ def run_partitioned(arguments: argparse.Namespace, configuration: Configuration,
         check_files(partitions_of(directory, configuration.settings))
         shown = _shown(arguments, configuration.settings.dashboard, view)
         outcome, stats = asyncio.run(_notified(directory, configuration, seeds, view, shown))
-    if outcome.reason is Stop.FINISHED and not stats and not arguments.quiet:
-        say(sys.stderr, "the crawl has ended: its partitions are in other directories")
     # A worker in another directory may have fetched the seeds, and may own all partitions that had them.
-    others = any(each["state"] in (ABSENT, ELSEWHERE) for each in stats.get("partitions", ())) or not stats
-    seeds_fetched = outcome.seeds_fetched or stats.get("pages_fetched", 0) or others
+    others = {each["partition"] for each in stats.get("partitions", ()) if each["state"] in (ABSENT, ELSEWHERE)}
+    if outcome.reason is Stop.FINISHED and (SEEDED in others or not stats):
+        say(sys.stderr, "the crawl has ended, but this command has read no seeds: if it has new ones, run it again")
+    seeds_fetched = bool(outcome.seeds_fetched or stats.get("pages_fetched", 0) or others or not stats)
     result = Result(outcome.reason, stats, None, int(seeds_fetched), outcome.last_seed_error)
     fail_on_limit = configuration.settings.crawl.fail_on_limit
     code = report_end(result, directory, arguments.quiet, fail_on_limit, outcome.drained)

@@ -174,6 +174,17 @@ def test_a_directory_from_before_a_pause_has_only_the_partitions_that_came_back(
         assert crawler("backup", tmp_path / "copy", tmp_path / "backup").code == 0
 
 
+def test_seeds_that_another_command_does_not_read_are_reported(tmp_path: Path) -> None:
+    with shared(tmp_path, 60) as crawl, crawl.first("one") as first:
+        stored = ("--store", crawl.address, "--engine", crawl.redis.url, "--partitions", "1")
+        new = crawl.chain.url(7, 1000)
+        second = crawler(new, "--job", tmp_path / "two", *FLAGS, *stored)
+        assert ended(first).code == second.code == 0
+        assert (crawl.chain.asked[new] > 0) is (second.err == ""), second.err
+        assert crawler(new, "--job", tmp_path / "two", *FLAGS, *stored).err == ""
+        assert crawl.chain.asked[new] == 1
+
+
 def test_another_name_replaces_one_that_another_crawl_has_on_the_engine(tmp_path: Path) -> None:
     with shared(tmp_path, 6) as crawl:
         with crawl.first("one", "--crawl", "news", pages=0) as first:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 from msgspec.structs import replace
@@ -46,6 +47,7 @@ def check_crawl(directory: Path, settings: Settings) -> None:
     if not holds_crawl(directory):
         return
     crawl = read_crawl_file(directory)
+    _check_one_directory(directory, crawl)
     asked = settings.partitions.count
     if asked is not None and asked != crawl.partitions:
         raise JobError(
@@ -74,6 +76,18 @@ def check_crawl(directory: Path, settings: Settings) -> None:
     for each in partition_directories(directory):
         check_partition(each, (int(each.name), crawl.partitions))  # the directory may have been moved by hand
     check_shape(directory, shaping_of(settings))
+
+
+def _check_one_directory(directory: Path, crawl: CrawlFile) -> None:
+    """Raise JobError if an older program stored replicas here, or kept partitions of the crawl in other directories.
+    Raises OSError."""
+    homes = directory / "homes.json"
+    ids = re.findall(rb'"([0-9a-f]{32})"', homes.read_bytes()) if homes.is_file() else []
+    if (directory / "replicas").is_dir() or {each.decode() for each in ids} - {crawl.id}:
+        raise JobError(
+            f"{directory} is one of several directories of a crawl, which keep replicas for each other: finish it with "
+            "commit c980fa46, the last version that supports replicas"
+        )
 
 
 def check_suffixes(crawl: CrawlFile, where: str) -> None:

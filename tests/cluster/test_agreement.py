@@ -76,6 +76,24 @@ def test_who_joins_needs_the_same_directory_unless_the_crawl_lives_in_a_store(tm
     now(several())
 
 
+def test_a_directory_with_replicas_or_partitions_elsewhere_names_the_last_commit_that_runs_it(tmp_path: Path) -> None:
+    def join() -> CrawlFile:
+        return now(joined(MemoryCarrier(), RealDisk(), tmp_path, NEWS, "memory"))
+
+    homes, replicas = tmp_path / "homes.json", tmp_path / "replicas"
+    homes_of = '{{"00": "{}", "01": ["{}", 3]}}'
+    own = join().id
+    homes.write_text(homes_of.format(own, own))
+    assert join().id == own
+    homes.write_text(homes_of.format(own, "f" * 32))
+    with pytest.raises(JobError, match="c980fa46"):
+        join()
+    homes.unlink()
+    replicas.mkdir()
+    with pytest.raises(JobError, match="c980fa46"):
+        join()
+
+
 ADDRESS_KEY = replace(NEWS, politeness=PolitenessSettings(host_key="address"))
 BY_HOST = replace(
     NEWS,

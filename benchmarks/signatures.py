@@ -21,8 +21,8 @@ from msgspec.structs import replace
 
 from benchmarks.kit.machine import describe_machine
 from crawler.base.settings.parts import IdentitySettings
-from crawler.web.identity.keys import Key, key_at
-from crawler.web.identity.signatures import request_headers
+from crawler.web.identity.keys import key_at, key_from
+from crawler.web.identity.signer import request_headers
 from tests.web.fetch.sites import page, site
 from tests.web.identity.keys import AGENT, key_file, received, verifier
 from tests.web.identity.test_signed_requests import COVERED, fetcher
@@ -31,7 +31,7 @@ TASKS = 8
 
 
 def microseconds_a_signature(number: int) -> float:
-    keys = [Key(b"1" * 32), Key(b"2" * 32, 1)]
+    keys = [key_from(b"1" * 32), key_from(b"2" * 32, 1)]
     began = time.process_time()
     for _ in range(number):
         key = key_at(keys, now := time.time())

@@ -53,7 +53,7 @@ MODULES: dict[str, str] = {
         browser.rendered browser.asked browser.http_cache browser.engines browser.pipe
         browser.process browser.tab
         browser.lightpanda browser.browser
-        identity.keys identity.signatures identity.directory identity.signer
+        identity.keys identity.signer identity.directory
         fetch.late_authorities
         fetch.outcome fetch.body_memory fetch.content_coding fetch.capture fetch.lenient fetch.patience
         fetch.secret

@@ -20,7 +20,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.description = "Find rule violations by a job's requests in access logs. Exit with 1 if there are any."
     add_subject(parser, in_store=False)
     parser.add_argument("logs", nargs="+", type=Path, metavar="ACCESS_LOG", help="plain, or gzip if named .gz")
-    parser.add_argument("--host", metavar="HOST", default="", help="host of lines that name none (default: the only)")
+    parser.add_argument("--host", metavar="HOST", default="", help="host of lines that name none")
     parser.add_argument("--json", action="store_true", help="one JSON object")
     parser.set_defaults(run=guarded(run))
 

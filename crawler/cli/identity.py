@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import time
+from datetime import UTC, datetime
 from pathlib import Path
 
 from msgspec.structs import replace
@@ -14,8 +15,8 @@ from crawler.base.settings.leaving import fault_of_origin
 from crawler.base.settings.parts import FetchSettings
 from crawler.cli.exit_codes import Exit, UsageError
 from crawler.web.fetch import Failure, Fetcher
-from crawler.web.identity.directory import PATH, authority_of, directory, faults, nginx, page, response_headers
-from crawler.web.identity.keys import check_library, new_key, read_key_file, write_key_file
+from crawler.web.identity.directory import PATH, authority_of, directory, faults, page, response_headers
+from crawler.web.identity.keys import KeySet, new_key, read_key_file, write_key_file
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -36,39 +37,31 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def _new(arguments: argparse.Namespace) -> int:
-    folder, root, agent, now = arguments.dir, arguments.dir / "public", arguments.agent, time.time()
+    folder, root, now = arguments.dir, arguments.dir / "public", time.time()
     path, about, listed = folder / "identity.jwk", root / "index.html", root / PATH[1:]
-    check_library()
-    old, stated = read_key_file(path) if path.exists() else ([], agent)
-    if stated is None or (fault := fault_of_origin(stated)) is not None:
-        raise UsageError(f"--agent {fault if stated else 'is missing: the origin of the web server'}")
-    if agent not in (None, stated):
-        raise UsageError(f"{path} has the keys of {stated}: create the keys of {agent} in another directory")
+    old = read_key_file(path) if path.exists() else KeySet([])
+    agent = arguments.agent or old.agent
+    if (fault := fault_of_origin(agent)) is not None:
+        raise UsageError(f"--agent {fault}")
     if not about.exists() and not arguments.contact:
         raise UsageError("--contact is missing: the page about the crawler shows how to reach you")
-    keys = [key for key in old if key.ends > now]
+    keys = [key for key in old.keys if key.exp > now]
     if not (keys and arguments.sign_only):
         keys.append(new_key(now, keys))
     listed.parent.mkdir(parents=True, exist_ok=True)
-    write_key_file(path, keys, stated)
-    headers = response_headers(keys, stated, now)
-    listed.write_text(directory(keys), "ascii")
+    write_key_file(path, KeySet(keys, agent))
+    headers = response_headers(keys, agent, now)
+    listed.write_bytes(directory(keys))
     (folder / "headers.txt").write_text("".join(f"{name}: {value}\n" for name, value in headers.items()), "ascii")
-    (folder / "nginx.conf").write_text(nginx(headers), "ascii")
     if not about.exists():
-        about.write_text(page(arguments.token, arguments.contact, stated), "utf-8")
+        about.write_text(page(arguments.token, arguments.contact, agent), "utf-8")
     for key in keys:
-        print(f"{key.kid} signs from {_day(key.begins)} to {_day(key.ends)}")
-    print(f"serve {root} at {stated}, with the headers in {folder / 'headers.txt'}")
+        print(f"{key.kid} signs from {datetime.fromtimestamp(key.nbf, UTC)} to {datetime.fromtimestamp(key.exp, UTC)}")
+    print(f"serve {root} at {agent}, with the headers in {folder / 'headers.txt'}")
     return Exit.OK
 
 
-def _day(moment: int) -> str:
-    return time.strftime("%Y-%m-%d %H:%M:%SZ", time.gmtime(moment))
-
-
 def _check(arguments: argparse.Namespace) -> int:
-    check_library()
     url = arguments.url if "://" in arguments.url else f"https://{arguments.url}"
     origin = "/".join(url.split("/")[:3])
     found = asyncio.run(_faults(origin))

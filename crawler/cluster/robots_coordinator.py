@@ -88,7 +88,7 @@ class RobotsCoordinator:
 
     async def _answer(self, partition: OpenPartition, sender: int, question: RobotsQuestion) -> None:
         try:
-            found = await partition.run.robots_for_another(question.address)
+            found = await partition.run.visitor.robots.redirect.for_another(question.address)
         except FencedOffError:  # another process may own the partition now; the question will be repeated to that one
             return
         answer = _told(question.number, found)

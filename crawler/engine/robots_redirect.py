@@ -37,7 +37,8 @@ class RobotsRedirect:
     def __init__(
         self, job: Job, cache: RobotsCache, borrowing: Borrowing, settings: Settings, context: Context
     ) -> None:
-        self.member: Membership | None = None  # set if the job is a partition
+        # Set if the job is a partition: other partitions send requests to their own hosts.
+        self.member: Membership | None = None
         self._for_others = 0  # number of requests for other partitions that are waiting or being made
         self._job = job
         self._borrowing = borrowing
@@ -55,13 +56,9 @@ class RobotsRedirect:
         Returns the answer and whether it came from another host, or NotNow if the host should come back later."""
         frontier = self._job.frontier
         name = frontier.queue_of(address)
-        refused = refusal_of_href(address, self.settings.fetch)
-        if refused is not None:
-            return Followed(Failure.refused(refused), elsewhere=name != host.name)
-        member = self.member if self.member is not None and self.member.is_elsewhere(address) else None
-        known = self._known(name, address) if member is None else None
-        if known is not None:
+        if (known := self._at_once(name, address, host.name)) is not None:
             return known
+        member = self.member if self.member is not None and self.member.is_elsewhere(address) else None
         if member is None and frontier.ad_hoc.share_a_key(host, name):
             late = await self._again(host)
             if late is not None:
@@ -90,11 +87,7 @@ class RobotsRedirect:
     async def for_another(self, address: str) -> Followed | NotNow:
         """Fetch an address of this partition that a robots.txt of another partition redirects to."""
         name = self._job.frontier.queue_of(address)
-        refused = refusal_of_href(address, self.settings.fetch)
-        if refused is not None:
-            return Followed(Failure.refused(refused), elsewhere=True)
-        known = self._known(name, address)
-        if known is not None:
+        if (known := self._at_once(name, address)) is not None:
             return known
         if self._for_others >= slow_slots(self.settings):
             return NotNow(LATER)
@@ -125,6 +118,14 @@ class RobotsRedirect:
             if name == other:
                 return True
         return False
+
+    def _at_once(self, name: str, address: str, leased: str = "") -> Followed | None:
+        """Return the answer of a host if no request is needed: it is known, or one of our rules refuses the address.
+        ``leased``: the host whose robots.txt redirects."""
+        refused = refusal_of_href(address, self.settings.fetch)
+        if refused is not None:
+            return Followed(Failure.refused(refused), elsewhere=name != leased)
+        return self._known(name, address)
 
     def _known(self, name: str, address: str) -> Followed | None:
         """Return the other host's own robots.txt if it is stored and stays valid for a while."""

@@ -14,7 +14,6 @@ from crawler.engine.archiving import Archive
 from crawler.engine.context import Context
 from crawler.engine.judge import asked_to_wait, proxy_wait, request_outcome
 from crawler.engine.links_and_redirects import Discovery
-from crawler.engine.membership import Membership
 from crawler.engine.outage_detector import RunOutage
 from crawler.engine.reading import Unreadable
 from crawler.engine.rendering.borrowing import Borrowing
@@ -33,7 +32,7 @@ from crawler.url.consent.statements import NOTHING_STATED, Stated, stricter
 from crawler.url.consent.terms import RSL_FILE, TDM_FILE, TDMREP, Rules, read_terms
 from crawler.url.refusal.forbidden_targets import Refusal
 from crawler.url.robots.parse import RobotsRules, robots_for_status, robots_url, target_of
-from crawler.web.fetch import Failure, FailureKind, Followed, NotNow, Response, RobotsResult, fetch_robots
+from crawler.web.fetch import Failure, FailureKind, NotNow, Response, RobotsResult, fetch_robots
 from crawler.web.fetch.robots_answers import NoRobots, Robots, RobotsCache, RobotsRefusal, encode_robots, usable_part
 from crawler.web.fetch.robots_fetch import locate
 
@@ -48,7 +47,6 @@ class RobotsVisits:
 
     def __init__(self, job: Job, discovery: Discovery, line: RunOutage, settings: Settings, context: Context) -> None:
         self.borrowing = Borrowing(job, line, context)
-        self.member: Membership | None = None  # set if the job is a partition
         self._job = job
         self._line = line
         self._discovery = discovery
@@ -57,26 +55,18 @@ class RobotsVisits:
         self._context = context
         self._named: dict[str, str] = {}  # by host: the URL of a license that a page named, to be requested next
         self._cache = RobotsCache(job.store, settings.fetch.user_agent, self._parse)
-        self._redirect = RobotsRedirect(job, self._cache, self.borrowing, settings, context)
-        self._archive = Archive(job.store, settings.output.store_max_size) if self._redirect.keep is not None else None
+        self.redirect = RobotsRedirect(job, self._cache, self.borrowing, settings, context)
+        self._archive = Archive(job.store, settings.output.store_max_size) if self.redirect.keep is not None else None
 
     def change(self, settings: Settings) -> None:
         """Apply changed settings: waits, and which hosts' robots.txt is ignored."""
         self._settings = settings
         self._sites = Sites(settings) or None
-        self._redirect.settings = settings
+        self.redirect.settings = settings
 
     def ignores(self, name: str) -> bool:
         """Return whether the host's robots.txt is ignored."""
         return (self._settings.robots if self._sites is None else self._sites.of_host(name).robots).ignore
-
-    def join(self, member: Membership) -> None:
-        """Make the job a partition: other partitions send requests to their own hosts."""
-        self.member = self._redirect.member = member
-
-    async def for_another(self, address: str) -> Followed | NotNow:
-        """Fetch an address of this partition that a robots.txt of another partition redirects to."""
-        return await self._redirect.for_another(address)
 
     def refusal(self, name: str, href: str) -> RobotsRefusal | None:
         """Return the reason why a URL of the host may not be fetched; None if it may be. The robots.txt must be
@@ -102,25 +92,24 @@ class RobotsVisits:
         first."""
         name, entry, address = lease.host.name, draft.record.entry, draft.record.license
         robots = None if address is None or self.ignores(name) else self._cache.get(name)
-        if address is None or robots is None or not self._settings.purpose.uses:
+        if address is None or robots is None:
             return NOTHING_STATED
-        if robots.rules.license is not None and address == self._locate(robots.rules.license, robots_url(entry.href)):
-            return NOTHING_STATED  # this license, of the whole host, already counts for all its pages
         if address in robots.terms:
             return robots.terms[address].of(target_of(entry.href))
-        self._named[name] = address
-        if len(robots.terms) >= FILES_MOST or self.terms_due(name, entry.href) is None:
-            del self._named[name]
-            return NOTHING_STATED
-        await self.ask_terms(name)
-        raise TryAgain(Retry(entry, 0.0, draft.request))
+        # The license in robots.txt already counts for all pages of the host.
+        of_host = robots.rules.license and self._locate(robots.rules.license, robots_url(entry.href))
+        if address != of_host and len(robots.terms) < FILES_MOST and self.terms_due(name, entry.href, address):
+            self._named[name] = address
+            await self.ask_terms(name)
+            raise TryAgain(Retry(entry, 0.0, draft.request))
+        return NOTHING_STATED
 
-    def terms_due(self, name: str, href: str) -> tuple[str, str] | None:
+    def terms_due(self, name: str, href: str, named: str | None = None) -> tuple[str, str] | None:
         """Return the kind and the URL of a file with terms that must be requested before pages of the host; None if all
-        terms are known. ``href``: a URL of the host, whose robots.txt must be at hand."""
+        terms are known. ``href``: a URL of the host, whose robots.txt must be at hand. ``named``: a license that a page
+        names."""
         if not self._settings.purpose.uses or self.ignores(name) or (robots := self._cache.get(name)) is None:
             return None
-        named = self._named.get(name)
         for kind, location in ((TDM_FILE, TDMREP), (RSL_FILE, robots.rules.license), (named or "", named)):
             address = location and self._locate(location, robots_url(href)) if kind not in robots.terms else None
             other = address and self._cache.get(self._job.frontier.queue_of(address))
@@ -161,10 +150,11 @@ class RobotsVisits:
         any URL of the host; by default a queued one."""
         host, settings = lease.host, self._settings
         href = href or self._job.frontier.peek(host).href
-        terms = None if host.politeness.robots_until else self.terms_due(host.name, href)
-        follow = partial(self._redirect.follow if terms is None else self._redirect.follow_terms, host)
+        named = self._named.get(host.name)
+        terms = None if host.politeness.robots_until else self.terms_due(host.name, href, named)
+        follow = partial(self.redirect.follow if terms is None else self.redirect.follow_terms, host)
         fetcher, file = self._context.fetcher, None if terms is None else terms[1]
-        result = await fetch_robots(fetcher, href, follow, self._locate, self._redirect.keep, file=file)
+        result = await fetch_robots(fetcher, href, follow, self._locate, self.redirect.keep, file=file)
         await self._context.turns.turn()
         now = self._context.clock()
         ours = await self._is_our_fault(lease, href, result, now)
@@ -201,8 +191,8 @@ class RobotsVisits:
         if part is not None and wait is None:
             charged = RequestOutcome(result.seconds, result.received)
         if wait is None:
-            until = robots.asked_at + self._cache.ttl(robots)
-            self._known(lease, href, robots, RobotsAnswer(stored, until, robots.crawl_delay, charged, kept=kept), now)
+            known = RobotsAnswer(stored, robots.until, robots.crawl_delay, charged, kept=kept)
+            self._known(lease, href, robots, known, now)
         else:
             self._job.robots_later(lease, wait, now, charged)
             self._say_when(lease, result.answer, now)
@@ -229,8 +219,7 @@ class RobotsVisits:
             if why is not None:
                 log.warning("%s: cannot read its %s: %s", name, kind, why)
         robots, stored = self._cache.with_terms(name, {kind: rules})
-        until = robots.asked_at + self._cache.ttl(robots)
-        self._job.robots_known(lease, RobotsAnswer(stored, until, robots.crawl_delay, request, kept=kept), now)
+        self._job.robots_known(lease, RobotsAnswer(stored, robots.until, robots.crawl_delay, request, kept=kept), now)
         self._cache.forget(name)
         self._named.pop(name, None)
 
@@ -264,7 +253,7 @@ class RobotsVisits:
         failure, tries = request_outcome(result.answer).failure, host.politeness.robots_tries + 1
         failed_as = failure if failed and failure is not None else FailureClass.SERVER_ERROR
         # Retry as often as the class of failure allows, even if another try is unlikely to succeed.
-        if not (failed or result.may_pass) or tries >= tries_of(failed_as, settings.retry):
+        if not (failed or result.says_nothing) or tries >= tries_of(failed_as, settings.retry):
             return None
         return max(retry_wait(tries, settings.retry, host.name), cut_retry_after(after or 0.0, settings.politeness))
 

@@ -48,7 +48,7 @@ from crawler.job.metrics.events import Kind
 from crawler.job.revisit import revisit_beside
 from crawler.job.seeds_mark import note_seeds
 from crawler.job.seen_compaction import compact_beside
-from crawler.web.fetch import Fetches, Followed, NotNow
+from crawler.web.fetch import Fetches
 
 log = logging.getLogger("crawler")
 
@@ -89,8 +89,7 @@ class Run:
         if "warc" in settings.output.keep:
             job.files.outputs.begin_with(WARC, head_of_files(settings, context.clock))
         robots = RobotsVisits(job, discovery, self._line, settings, context)
-        if member is not None:
-            robots.join(member)
+        robots.redirect.member = member
         if context.code.judge is not None and context.code.judge.scores:
             job.frontier.keep_places(job.store)
         self.visitor = Visitor(job, discovery, robots, settings, context)
@@ -227,10 +226,6 @@ class Run:
         """True if nothing is left to do or to send, now or later, unless URLs arrive from outside. Only state that a
         restart would find as well counts."""
         return self._ending.is_reached()
-
-    async def robots_for_another(self, address: str) -> Followed | NotNow:
-        """Fetch an address of this partition that a robots.txt of another partition redirects to."""
-        return await self.visitor.robots_for_another(address)
 
     @property
     def is_spent(self) -> bool:

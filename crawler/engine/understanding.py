@@ -37,7 +37,7 @@ from crawler.web.fetch.robots_fetch import locate
 from crawler.web.links.about import clean, language
 from crawler.web.links.encoding import encoding_name
 from crawler.web.links.extract import PageLinks
-from crawler.web.links.headers import FEED, MARKDOWN, header_links, license_in
+from crawler.web.links.headers import FEED, MARKDOWN, header_links
 from crawler.web.links.refresh import Refresh, parse_refresh
 from crawler.web.links.script_signs import signs_of
 
@@ -70,8 +70,8 @@ class HeadingReader:
             return Heading(tags, stated=stated_of)
         stated = refresh[0] if refresh else None
         moves = parse_refresh(stated) if stated and "refresh" in self.links.kinds else None
-        hrefs = tuple(header_links(links, stated, self.links))
-        return Heading(tags, hrefs, challenge, moves, stated_of, license_in(links))
+        hrefs, license = header_links(links, stated, self.links)
+        return Heading(tags, tuple(hrefs), challenge, moves, stated_of, license)
 
     def directives(self, heading: Heading, metas: tuple[tuple[str, str], ...], now: float) -> tuple[str, ...]:
         """Return the combined robots directives from the headers and from the page."""

@@ -60,7 +60,7 @@ from crawler.url.refusal.forbidden_targets import Refusal
 from crawler.url.scope.boundary import Outside
 from crawler.url.scope.bounds import NOTHING_LEFT_OUT, LeftOut, Limit
 from crawler.url.urls.canonicaliser import Canonical
-from crawler.web.fetch import ACCEPT_MARKDOWN, Failure, FailureKind, Followed, NotNow, Response, is_html, with_own
+from crawler.web.fetch import ACCEPT_MARKDOWN, Failure, FailureKind, Response, is_html, with_own
 from crawler.web.links.extract import PageLinks
 from crawler.web.links.headers import FEED, MARKDOWN
 from crawler.web.links.markdown_links import is_markdown
@@ -116,7 +116,7 @@ class Visitor:
     ) -> None:
         self._job = job
         self._discovery = discovery
-        self._robots = robots
+        self.robots = robots
         self._understanding = Understanding(settings)
         links = self._understanding.links
         self._reader = PageReader(ParsingNotes(job.directory), context.parser, links, context.reading)
@@ -137,7 +137,7 @@ class Visitor:
         self._understanding = Understanding(settings)
         self._render(settings)
         self._discovery.change(settings)
-        self._robots.change(settings)
+        self.robots.change(settings)
 
     def _render(self, settings: Settings) -> None:
         """From now on, render the pages that these settings select."""
@@ -147,11 +147,7 @@ class Visitor:
             from crawler.engine.rendering.page_rendering import PageRendering  # noqa: PLC0415, few crawls render pages
 
             keep = self._understanding.keep if "warc" in settings.output.keep else None
-            self._rendering = PageRendering(self._robots, self._discovery, settings, keep)
-
-    async def robots_for_another(self, address: str) -> Followed | NotNow:
-        """Fetch an address of this partition that a robots.txt of another partition redirects to."""
-        return await self._robots.for_another(address)
+            self._rendering = PageRendering(self.robots, self._discovery, settings, keep)
 
     def refuse(self, lease: Lease) -> bool:
         """Finish a URL without a request if a pattern or robots.txt disallows it or its host is closed. Returns whether
@@ -176,14 +172,14 @@ class Visitor:
         if rule is not None:
             self._unasked(lease, entry, Outcome.EXCLUDED, rule, left=LeftOut({Limit.EXCLUDE: 1}, entry.depth))
             return True
-        if not self._robots.at_hand(lease.host.name):
+        if not self.robots.at_hand(lease.host.name):
             self._unruled.add(entry.href)  # a long robots.txt is parsed in a thread, during the visit
             return False
         return self._refuse_by_robots(lease, entry)
 
     def _refuse_by_robots(self, lease: Lease, entry: Entry) -> bool:
         self._unruled.discard(entry.href)
-        refusal = self._robots.refusal(lease.host.name, entry.href)
+        refusal = self.robots.refusal(lease.host.name, entry.href)
         if refusal is None:
             return False
         self._unasked(lease, entry, Outcome.EXCLUDED if refusal.lasting else Outcome.FAILED, refusal.words)
@@ -193,8 +189,8 @@ class Visitor:
         """Check robots.txt if ``refuse`` could not, because the rules of the host were not at hand."""
         if entry.href not in self._unruled:
             return False
-        while not self._robots.at_hand(lease.host.name):  # the rules may be dropped while this waits for disk space
-            await self._robots.prepare(lease.host.name)
+        while not self.robots.at_hand(lease.host.name):  # the rules may be dropped while this waits for disk space
+            await self.robots.prepare(lease.host.name)
             await self._job.room()
         return self._refuse_by_robots(lease, entry)
 
@@ -252,11 +248,11 @@ class Visitor:
             if lease.address:
                 await self._find_address(lease)
             elif lease.entry is None:
-                await self._robots.visit(lease)
+                await self.robots.visit(lease)
             elif await self._refused_late(lease, lease.entry):
                 pass
-            elif self._robots.terms_due(lease.host.name, lease.entry.href) is not None:
-                await self._robots.ask_terms(lease.host.name)
+            elif self.robots.terms_due(lease.host.name, lease.entry.href) is not None:
+                await self.robots.ask_terms(lease.host.name)
                 raise Withdrawn
             else:
                 draft = await self._visit_url(lease, lease.entry)
@@ -316,7 +312,7 @@ class Visitor:
             if result.refusal is not None:
                 self._refused(lease, entry, result.refusal)
                 return None
-            at_fault = result.partial is None and await self._robots.borrowing.line.is_at_fault(
+            at_fault = result.partial is None and await self.robots.borrowing.line.is_at_fault(
                 lease, entry.href, result, now
             )
             await self._job.room()
@@ -324,14 +320,14 @@ class Visitor:
                 self._job.take_back(lease, self._context.clock())
                 return None
         else:
-            self._robots.borrowing.line.detector.heard(lease, entry.href)
+            self.robots.borrowing.line.detector.heard(lease, entry.href)
         verdict = self._verdict(entry, result, now, conditional=bool(conditions))
         if isinstance(verdict, Retry):
             self._job.retry(lease, verdict, now)
         elif isinstance(verdict, Throttled):
             await self._throttle(lease, verdict)
         else:
-            self._robots.add_terms(lease.host.name, verdict.record)
+            self.robots.add_terms(lease.host.name, verdict.record)
             if verdict.response is not None:
                 await self._read(lease, verdict, read_by_crawl, declared=declared)
             elif isinstance(result, Failure) and result.kind is FailureKind.TOO_LARGE:
@@ -344,7 +340,7 @@ class Visitor:
     async def _throttle(self, lease: Lease, verdict: Throttled) -> None:
         last = verdict.last
         if last is not None:
-            self._robots.add_terms(lease.host.name, last.record)
+            self.robots.add_terms(lease.host.name, last.record)
             self._understanding.obey(last)
             if self._keepers is not None and last.is_kept:
                 last.kept = await self._kept(self._keepers, last)
@@ -473,8 +469,7 @@ class Visitor:
             barred(draft, challenge)  # the page does not belong to the site
             return
         record.robots, record.consent, record.license = facts.robots, facts.consent, facts.license
-        if record.license is not None:
-            record.consent = stricter(record.consent, await self._robots.licensed(lease, draft))
+        record.consent = stricter(record.consent, await self.robots.licensed(lease, draft))
         if self._understanding.headings.follows(facts.robots):
             self._refresh(draft, facts.refresh, facts.base)
         if isinstance(content, Unreadable):
@@ -551,7 +546,7 @@ class Visitor:
     async def _other(self, lease: Lease, draft: Draft) -> None:
         """Process an answer that is not a page. Its headers may name links."""
         record, entry, heading = draft.record, draft.record.entry, draft.heading
-        record.consent = stricter(record.consent, await self._robots.licensed(lease, draft))
+        record.consent = stricter(record.consent, await self.robots.licensed(lease, draft))
         if record.status != NOT_MODIFIED:
             draft.left = NOTHING_LEFT_OUT
         if not heading.hrefs or entry.probe or entry.is_leaf or not self._understanding.headings.follows(record.robots):
@@ -577,7 +572,7 @@ class Visitor:
     def _is_declared(self, entry: Entry) -> bool:
         """Return whether robots.txt or a sitemap index lists the URL as a sitemap, even if a page linked to it
         first."""
-        return entry.sitemap or self._robots.declares(entry.href)
+        return entry.sitemap or self.robots.declares(entry.href)
 
     def _is_sitemap(self, entry: Entry, form: SitemapForm) -> bool:
         """Return whether a body of this form is a sitemap. A feed or plain text counts as one only if it is named or
@@ -596,8 +591,8 @@ class Visitor:
         """Process the body if it is a sitemap or cannot be read. Returns False if it is neither."""
         entry, charset = draft.record.entry, draft.charset
         read = await self._reader.form(lease, body, charset)
-        if not self._robots.at_hand(lease.host.name):
-            await self._robots.prepare(lease.host.name)  # the rules were dropped from memory meanwhile
+        if not self.robots.at_hand(lease.host.name):
+            await self.robots.prepare(lease.host.name)  # the rules were dropped from memory meanwhile
         await self._job.room()
         if isinstance(read, Unreadable):
             unread(draft, read.error)
@@ -785,7 +780,7 @@ class Visitor:
         address = await self._context.fetcher.resolve(frontier.peek(lease.host).href)
         await self._job.room()
         now = self._context.clock()
-        if address is None and self._robots.borrowing.line.detector.holds:
+        if address is None and self.robots.borrowing.line.detector.holds:
             self._job.take_back(lease, now)
             return
         self._job.change_hosts(lambda batch: frontier.finish(lease, AddressKnown(address), now, batch))

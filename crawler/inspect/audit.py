@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import gzip
 import re
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from datetime import datetime
 from itertools import pairwise
 from pathlib import Path
@@ -19,7 +19,7 @@ from crawler.base.faults import UserFault
 from crawler.base.kv import Family
 from crawler.base.settings.parts import PolitenessSettings
 from crawler.base.settings.sites import Sites
-from crawler.frontier.politeness import HoldReason, gap
+from crawler.frontier.politeness import gap
 from crawler.inspect.job_reader import OpenJob, open_job
 from crawler.inspect.record_stream import final_records
 from crawler.url.robots.parse import product_token, target_of
@@ -69,11 +69,6 @@ class _Host(NamedTuple):
     politeness: PolitenessSettings
     robots: Robots | None
 
-    def gap(self, at: float) -> tuple[float, HoldReason]:
-        """Return the gap between requests that was required at the time ``at``, and the rule that required it."""
-        known = self.robots is not None and at > self.robots.asked_at + _CLOCK
-        return gap(self.robots.crawl_delay if known and self.robots else None, self.politeness)
-
     def refuses(self, request: Request) -> bool | None:
         """Return True if robots.txt disallowed the request; None if the robots.txt of that time is unknown."""
         if self.robots is None or request.at < self.robots.asked_at - _CLOCK:
@@ -87,7 +82,8 @@ class _Host(NamedTuple):
         known = 0.0 if self.robots is None else min([*files, self.robots.asked_at])
         late, planned = float("-inf"), 0.0  # largest delay so far behind a plan with one request per gap
         for each in self.requests:
-            seconds, rule = self.gap(each.at)
+            is_known = self.robots is not None and each.at > self.robots.asked_at + _CLOCK
+            seconds, rule = gap(self.robots.crawl_delay if is_known and self.robots else None, self.politeness)
             planned += seconds
             if each.at - planned <= late - _CLOCK - (self.politeness.per_host - 1) * seconds + 1e-6:
                 late = each.at - planned
@@ -100,7 +96,7 @@ class _Host(NamedTuple):
                 yield each, "disallowed", "disallowed by robots.txt"
 
 
-def audit(jobs: Collection[Path], logged: Logged) -> Iterator[dict[str, Any]]:
+def audit(jobs: Iterable[Path], logged: Logged) -> Iterator[dict[str, Any]]:
     """Yield a summary of each host in the log, with its ``violations``. Raises UserFault and the exceptions of
     ``open_job``."""
     left = dict(logged)
@@ -109,7 +105,7 @@ def audit(jobs: Collection[Path], logged: Logged) -> Iterator[dict[str, Any]]:
         with open_job(directory) as job:
             sites, cache = Sites(job.settings), RobotsCache(job.store, job.settings.fetch.user_agent)
             for label in list(left):
-                if (name := _name(job, label.lower(), len(jobs))) is not None:
+                if (name := _name(job, label.lower())) is not None:
                     own = sites.of_host(name)
                     robots = None if own.robots.ignore else cache.get(name)
                     hosts.setdefault(name, _Host([], own.politeness, robots)).requests.extend(left.pop(label))
@@ -118,11 +114,8 @@ def audit(jobs: Collection[Path], logged: Logged) -> Iterator[dict[str, Any]]:
         raise UserFault(f"the job does not know the host of the log: {', '.join(left) or 'name it with --host'}")
 
 
-def _name(job: OpenJob, label: str, jobs: int) -> str | None:
+def _name(job: OpenJob, label: str) -> str | None:
     """Return the job's host for a name in the log; None if the job has no such host."""
-    if not label:
-        names = [key.decode("ascii") for key, _ in job.store.scan(Family.HOSTS, b"", None, 2)]
-        return names[0] if len(names) == jobs == 1 else None
     names = [label, host_key(f"https://{label}/"), host_key(f"http://{label}/")]
     return next((name for name in names if job.store.get(Family.HOSTS, name.encode("utf-8")) is not None), None)
 
@@ -132,23 +125,20 @@ def _compared(directory: Path, hosts: dict[str, _Host]) -> Iterator[dict[str, An
     begun: dict[str, float] = {}
     for number, (record, _) in enumerate(final_records(directory), 1):
         href, at = str(record["url"]), datetime.fromisoformat(str(record["fetched_at"])).timestamp()
-        name, target = host_key(href), target_of(href)
+        name = host_key(href)
         begun[name] = min(at, begun.get(name, at))
-        if (name, target) in known:
-            known[name, target].append({"line": number, "time": at, "outcome": record["outcome"]})
+        if (place := (name, target_of(href))) in known:
+            known[place].append({"line": number, "time": at, "outcome": record["outcome"]})
     for name, host in hosts.items():
         host.requests.sort(key=lambda each: each.at)
         violations = list[dict[str, Any]]()
-        for (at, target, place), rule, why in host.broken(begun.get(name, float("inf"))):
+        for (at, target, where), rule, why in host.broken(begun.get(name, float("inf"))):
             own = min(known[name, target], key=lambda record, at=at: abs(record["time"] - at), default=None)  # type: ignore[misc]
-            shown = {"rule": rule, "time": at, "target": target, "log": place, "why": why}
-            violations.append({**shown, "record": own})
+            violations.append({"rule": rule, "time": at, "target": target, "log": where, "why": why, "record": own})
         yield {
             "host": name,
             "requests": len(host.requests),
-            "unrecorded": sum(not known[name, each.target] for each in host.requests),
             "smallest_gap": min((after.at - before.at for before, after in pairwise(host.requests)), default=None),
-            "gap": host.gap(host.requests[-1].at)[0],
             "robots": host.robots and {"asked_at": host.robots.asked_at, "answer": host.robots.answer_words},
             "not_judged": sum(host.refuses(each) is None for each in host.requests),
             "violations": violations,

@@ -220,18 +220,13 @@ def once_known(directory: Path, look: Callable[[], T | None]) -> T:
 Purposes = Collection[str]
 
 
-def refuses(record: Record, purposes: Purposes) -> bool:
-    """Return True if a record states that its URL must not be used for one of the purposes."""
-    consent = record.get("consent")
-    return isinstance(consent, Mapping) and any(consent.get(purpose) == "no" for purpose in purposes)
-
-
 def refused(jobs: Iterable[Path], purposes: Purposes) -> set[str]:
     """Return the URLs that now refuse one of the purposes. A visit that returned a page can add or remove a refusal;
     other visits, such as those with status 304, can only add one. Raises JobError, OSError and JournalError."""
     found = set[str]()
     for record, _ in chain.from_iterable(map(final_records, jobs)) if purposes else ():
-        if refuses(record, purposes):
+        stated = record.get("consent", {})
+        if any(stated.get(purpose) == "no" for purpose in purposes):
             found.add(str(record["url"]))
         elif _is_page(record):
             found.discard(str(record["url"]))

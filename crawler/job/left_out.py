@@ -33,8 +33,7 @@ from crawler.frontier.traps.origins import Origins, refusal_of_limit
 from crawler.frontier.traps.traps import Traps
 from crawler.job.metrics.catalogue import Counters
 from crawler.job.records import PageRecord, count_in, ended, url_kind
-from crawler.url.consent.statements import refusal as consent_refusal
-from crawler.url.consent.statements import stated_in
+from crawler.url.consent import statements
 from crawler.url.refusal.forbidden_targets import (
     Permits,
     Refusal,
@@ -112,7 +111,7 @@ class OwnRules(Struct, frozen=True):
         now."""
         permitted = self.settings.fetch
         if rule is Rule.CONSENT:
-            return consent_refusal(stated_in(subject), self.settings.purpose)
+            return statements.refusal(statements.stated_in(subject), self.settings.purpose)
         if rule is Rule.BLOCKED_PORT:
             return None if int(subject) in permitted.allow_ports else refusal_of_port(int(subject))
         if rule.is_of_address:

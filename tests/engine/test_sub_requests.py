@@ -50,7 +50,7 @@ class Rendering(Laboratory):
         async def read(visitor: Visitor, lease: Any, draft: Any, body: bytes, **how: Any) -> None:
             job, context, href = visitor._job, visitor._context, draft.record.entry.href
             if job not in networks:
-                networks[job] = PageNetwork(visitor._robots, visitor._discovery, self.settings, None)
+                networks[job] = PageNetwork(visitor.robots, visitor._discovery, self.settings, None)
             job.frontier.answered(lease, draft.request, context.clock())
             with context.slots.lent():
                 await asks(href, SubRequests(networks[job], href))
@@ -129,7 +129,7 @@ def test_what_comes_of_a_request(
 
     async def asks(page: str, requests: SubRequests) -> None:
         elsewhere = Membership(lambda: True, lambda: True, is_elsewhere=lambda href: "elsewhere" in href)
-        requests._network.robots.join(elsewhere)
+        requests._network.robots.redirect.member = elsewhere
         answers.extend([await requests.ask(each) for each in asked])
         assert sum(requests.counts[why] for why in Refusal) == sum(isinstance(each, Refusal) for each in answers)
         assert not requests.interrupted

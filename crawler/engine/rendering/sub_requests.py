@@ -163,7 +163,7 @@ class SubRequests:
         """Return a lease on the URL's host with a place at the gate, or the reason why there is none. The host's
         robots.txt is requested first."""
         network = self._network
-        name, member = network.job.frontier.queue_of(href), network.robots.member
+        name, member = network.job.frontier.queue_of(href), network.robots.redirect.member
         if member is not None and member.is_elsewhere(href):
             return Refusal.PARTITION
         borrowing, robots, asked = network.borrowing, network.robots, False

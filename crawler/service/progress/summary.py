@@ -139,7 +139,7 @@ def _partitions(told: Sequence[Mapping[str, Any]]) -> list[str]:
     shown = [each for each in told if each["state"] in (GONE, UNTOLD) or any(each[key] for key in _OF_PARTITIONS)]
     rows = [_partition(each, from_afar=from_afar) for each in shown]
     if from_afar:
-        heads += ["told", "machine"]
+        heads += ["reported", "machine"]
     if any(_where(each) for each in shown):  # a worker must be started there
         heads.append("directory")
         rows = [(*row, _where(each)) for row, each in zip(rows, shown, strict=True)]

@@ -57,11 +57,8 @@ _DICTIONARY = re.compile(rf"(?:{_MEMBER.pattern})*+")
 
 def stricter(*parts: Stated) -> Stated:
     """Merge the statements; if they disagree, the stricter one holds."""
-    stating = [part for part in parts if part]
-    if len(stating) < 2:
-        return stating[0] if stating else NOTHING_STATED
     found: dict[str, tuple[str, str]] = {}
-    for part in stating:
+    for part in parts:
         for purpose, said in part.items():
             if purpose not in found or (found[purpose][0] == "yes" and said[0] == "no"):
                 found[purpose] = said
@@ -86,16 +83,13 @@ def content_usage(value: str, source: str) -> Stated:
 def of_headers(usages: Sequence[str], reservations: Sequence[str]) -> Stated:
     """Return the statements in the values of the headers ``Content-Usage`` and ``tdm-reservation``."""
     used = content_usage(", ".join(usages[:_VALUES]), "Content-Usage") if usages else NOTHING_STATED
-    return stricter(used, _reserved(reservations, RESERVATION))
+    return stricter(used, _stated(reservations[:_VALUES], RESERVED, RESERVATION))
 
 
 def of_metas(metas: Iterable[tuple[str, str]]) -> Stated:
     """Return the statements in the ``meta`` elements of TDMRep."""
-    return _reserved([value for name, value in metas if name.lower() == RESERVATION], f"meta {RESERVATION}")
-
-
-def _reserved(values: Sequence[str], source: str) -> Stated:
-    return _stated([value.strip() for value in values[:_VALUES]], RESERVED, source)
+    values = [value for name, value in metas if name.lower() == RESERVATION]
+    return _stated(values[:_VALUES], RESERVED, f"meta {RESERVATION}")
 
 
 def of_directives(names: Iterable[str], source: str, now: float, *, image: bool = False) -> Stated:
@@ -131,7 +125,7 @@ def stated_in(subject: str) -> Stated:
 
 def _stated(values: Iterable[str], known: Mapping[str, Uses], source: str) -> Stated:
     """Return what the known ones of these values state."""
-    uses = [use for value in values for use in known.get(value, {}).items()]
+    uses = [use for value in values for use in known.get(value.strip(), {}).items()]
     return stricter(*[{use: (word, source)} for use, word in uses])
 
 
@@ -145,35 +139,29 @@ _KINDS = {
 
 
 class PathStatements:
-    """The statements of a host for one crawler, by path. ``size`` is its memory in bytes."""
+    """Statements by path; those with the longest matching pattern count. ``size`` is their memory in bytes."""
 
-    __slots__ = ("_kinds", "size")
+    __slots__ = ("_lines", "size")
 
-    def __init__(self, lines: Iterable[tuple[str, str, Stated]]) -> None:
-        """``lines``: the kind of each line, its pattern in Latin-1 (empty: all paths), and its statements."""
-        self._kinds: dict[str, list[tuple[Patterns, Stated]]] = {}
-        for kind, path, stated in lines:
-            pattern = Patterns([(False, path or "/")], STAR_BUDGET // LINES_MOST)
-            self._kinds.setdefault(kind, []).append((pattern, stated))
-        patterns = [pattern for kind in self._kinds.values() for pattern, _ in kind]
-        self.size = sys.getsizeof(self) + sum(512 + pattern.size for pattern in patterns)
+    def __init__(self, lines: Iterable[tuple[str, Stated]]) -> None:
+        """``lines``: patterns in Latin-1 (empty: all paths), each with its statements."""
+        budget = STAR_BUDGET // LINES_MOST
+        self._lines = [(Patterns([(False, path or "/")], budget), stated) for path, stated in lines]
+        self.size = sys.getsizeof(self) + sum(512 + pattern.size for pattern, _ in self._lines)
 
     def of(self, target: str) -> Stated:
         """Return the statements for a path with its query."""
-        found: list[Stated] = []
-        for lines in self._kinds.values():
-            weights = [pattern.weight(target) for pattern, _ in lines]
-            longest = max(weights)
-            found += [stated for weight, (_, stated) in zip(weights, lines, strict=True) if weight == longest > 0]
-        return stricter(*found)
+        weights = [(pattern.weight(target), stated) for pattern, stated in self._lines]
+        longest = max((weight for weight, _ in weights), default=0)
+        return stricter(*[stated for weight, stated in weights if weight == longest > 0])
 
 
-def robots_statements(lines: Iterable[tuple[str, str]]) -> PathStatements:
-    """Return the statements in lines of robots.txt. ``lines``: for each line, its key in lower case and its value in
-    Latin-1."""
-    read = list[tuple[str, str, Stated]]()
+def robots_statements(lines: Iterable[tuple[str, str]]) -> tuple[PathStatements, ...]:
+    """Return the statements in lines of robots.txt, for each kind of line. ``lines``: for each line, its key in lower
+    case and its value in Latin-1."""
+    read: dict[str, list[tuple[str, Stated]]] = {}
     for key, value in list(lines)[:LINES_MOST]:
         parse, source = _KINDS[key]
         path, words = [*value.split(None, 1), ""][:2] if value.startswith("/") else ("", value)
-        read.append((key, path, parse(words, source)))
-    return PathStatements(read)
+        read.setdefault(key, []).append((path, parse(words, source)))
+    return tuple(map(PathStatements, read.values()))

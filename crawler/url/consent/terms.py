@@ -14,7 +14,6 @@ from xml.etree import ElementTree
 
 from crawler.url.consent.statements import AI_INPUT, AI_TRAIN, RESERVATION, RESERVED, SEARCH, TDM, PathStatements, Uses
 
-BYTES_MOST = 128 * 1024  # maximum bytes of a file
 RULES_MOST = 500  # maximum number of rules used from a file: each is checked for each page
 TDMREP = "/.well-known/tdmrep.json"
 _USAGES = {
@@ -38,8 +37,6 @@ Terms = dict[str, Rules]  # rules, by file of the host or by URL of a license th
 
 def read_terms(kind: str, body: bytes, href: str) -> tuple[Rules, str | None]:
     """Return the rules of a file for the host of ``href``, and the reason if the file cannot be read."""
-    if len(body) > BYTES_MOST:
-        return [], f"it is longer than {BYTES_MOST // 1024} KiB"
     authority = href.split("/", 3)[2].rpartition("@")[2]
     try:
         found = _tdmrep(body) if kind == TDM_FILE else _license(body)
@@ -52,7 +49,7 @@ def read_terms(kind: str, body: bytes, href: str) -> tuple[Rules, str | None]:
 def terms_statements(file: str, rules: Rules) -> PathStatements:
     """Return the statements of the rules of a file, by path."""
     source = TDM_FILE if file == TDM_FILE else RSL_FILE
-    return PathStatements((file, path, {use: (word, source) for use, word in uses.items()}) for path, uses in rules)
+    return PathStatements((path, {use: (word, source) for use, word in uses.items()}) for path, uses in rules)
 
 
 def _path(location: str, authority: str) -> str | None:

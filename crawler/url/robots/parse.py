@@ -68,7 +68,7 @@ class RobotsRules(Struct, frozen=True):
     crawl_delay: float | None = None
     sitemaps: tuple[str, ...] = ()
     license: str | None = None
-    statements: PathStatements | None = None
+    statements: tuple[PathStatements, ...] = ()
     cut: tuple[Cut, ...] = ()
 
     @property
@@ -195,7 +195,7 @@ def _own_group(text: str, token: str) -> RobotsRules:
     rules = [(kind == "allow", value) for kind, value in lines if value and kind[0] in "ad"]
     delays = [second for kind, value in lines if kind.startswith("crawl") for second in _seconds(value)]
     stated = [(kind, value) for kind, value in lines if kind.startswith("content")]
-    patterns, statements = Patterns(rules), robots_statements(stated) if stated else None
+    patterns, statements = Patterns(rules), robots_statements(stated)
     cut = (Cut.PATTERNS,) if patterns.cut else ()
     return RobotsRules(patterns or None, True, max(delays, default=None), tuple(sitemaps), license, statements, cut)
 

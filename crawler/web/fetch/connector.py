@@ -184,7 +184,7 @@ class Connector(aiohttp.TCPConnector):
         headers: CIMultiDict[str],
         proxy: yarl.URL | None = None,
         proxy_headers: CIMultiDict[str] | None = None,
-        sign: Callable[[], Mapping[str, str]] | None = None,
+        sign: Callable[[], Mapping[str, str]] = dict,
     ) -> aiohttp.ClientResponse:
         """Send a request (``sending``) with these headers, through an HTTP proxy if there is one, and return the answer
         when its head is complete. ``sign`` adds headers in the step that sends the request. The caller must close the
@@ -210,8 +210,7 @@ class Connector(aiohttp.TCPConnector):
                 protocol.set_response_params(**self._reading, skip_payload=method == "HEAD")
                 await pass_fence(current_exchange.get().patience.paused)
                 # From here on, everything must be in the step that writes the request.
-                if sign is not None:
-                    request.headers.update(sign())
+                request.headers.update(sign())
                 return await self._answer(request, connection)
             except BaseException:
                 connection.close()

@@ -300,7 +300,7 @@ class Fetcher:
             if cookie := joined(sending.get().cookies, cookie):
                 headers["Cookie"] = cookie
         of_proxy = None if through is None else self._headers.copy()
-        sign = None if self._signer is None else self._signer.signing(_authority(url))
+        sign = dict if self._signer is None else partial(self._signer.headers, _authority(url))
         answer = await connector.get(url, _with(self._headers, headers), through, of_proxy, sign)
         if through is not None and answer.status == _LOGIN_WANTED and not secure:
             answer.close()
@@ -371,7 +371,7 @@ def _noted(signer: Signer, answer: aiohttp.ClientResponse, result: Response | Fa
     signer.note(authority, answer.status, answer.headers, body)
     if isinstance(result, Failure) or answer.status not in REFUSALS or "Signature" in answer.request_info.headers:
         return result
-    return replace(result, unsigned=signer.signing(authority) is not None)
+    return replace(result, unsigned=signer.key_for(authority) is not None)
 
 
 def _answered(

@@ -133,6 +133,11 @@ class Robots(Struct, frozen=True):
         return self.status is None or unreachable(self.status)
 
     @property
+    def until(self) -> float:
+        """The time until which the answer may be used."""
+        return self.asked_at + (UNREACHABLE_TTL if self.unreachable else TTL)
+
+    @property
     def answer_words(self) -> str:
         """A description of the last request's result."""
         if self.failure is not None:
@@ -254,10 +259,10 @@ class RobotsCache:
         """Parse a stored record. Raises RobotsRecordError."""
         record = _read(stored)
         robots = self._rules(record)
-        own, also = robots.rules.statements, None if robots.also is None else robots.also.statements
+        also = () if robots.also is None else robots.also.statements
         terms = {file: terms_statements(file, rules) for file, rules in record.terms.items()}
-        statements = (own, also, terms.get(TDM_FILE), terms.get(RSL_FILE))
-        return replace(robots, terms=terms, statements=tuple(each for each in statements if each is not None))
+        of_host = tuple(terms[file] for file in (TDM_FILE, RSL_FILE) if file in terms)
+        return replace(robots, terms=terms, statements=robots.rules.statements + also + of_host)
 
     def _rules(self, record: _Record) -> Robots:
         copy, at, failure = record.copy, record.asked_at, record.failure
@@ -272,10 +277,6 @@ class RobotsCache:
         if copy is None or good is None or not unreachable(record.status):
             return Robots(own, record.status or None, at, also=good)
         return Robots(good, record.status or None, at, failure, copy.asked_at, stands_in=copy.stands_in)
-
-    def ttl(self, robots: Robots) -> float:
-        """Return the seconds for which the record may be used."""
-        return UNREACHABLE_TTL if robots.unreachable else TTL
 
     def _stored(self, host: str) -> bytes | None:
         return self._store.get(Family.ROBOTS, host.encode("ascii"))

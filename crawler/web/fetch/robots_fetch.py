@@ -40,26 +40,18 @@ class RobotsResult(Struct, frozen=True):
 
     The body of a response has at most ``MAX_BYTES``. Its status is 3xx if there were more than five redirects in a row
     or one had no valid target. After a failure the host counts as unreachable (RFC 9309, 2.3.1.4). ``seconds`` and
-    ``received`` are totals of all requests to the host itself. ``address`` is the URL that answered.
+    ``received`` are totals of all requests to the host itself.
     ``exchanged``: all captured exchanges, the redirects first."""
 
     last: Followed
     seconds: float
     received: int
-    address: str
     redirects: int = 0  # number of redirects followed
     exchanged: tuple[Exchanged, ...] = ()
 
     @property
     def answer(self) -> Response | Failure:
         return self.last.answer
-
-    @property
-    def may_pass(self) -> bool:
-        """True if another request may succeed."""
-        if isinstance(self.answer, Failure):
-            return self.answer.kind.transient
-        return unreachable(self.answer.status)
 
     @property
     def says_nothing(self) -> bool:
@@ -125,7 +117,7 @@ async def fetch_robots(
         location = hop.answer.location if isinstance(hop.answer, Response) else None
         target = None if redirects == _REDIRECTS or location is None else locate(location, address)
         if target is None:
-            return RobotsResult(hop, seconds, received, address, redirects, tuple(exchanged))
+            return RobotsResult(hop, seconds, received, redirects, tuple(exchanged))
         address, redirects = target, redirects + 1
         hop = await (follow or ask)(address)
     return hop

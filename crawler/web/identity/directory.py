@@ -1,38 +1,46 @@
 """Makes and checks the files that a crawler operator publishes: the signed directory of public keys, and the page about
-the crawler."""
+the crawler. The names come from draft-meunier-webbotauth-httpsig-directory-00."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from html import escape
 from importlib.resources import files
 from string import Template
-from typing import Any
 
-from crawler.web.identity.keys import ALWAYS, Key, thumbprint, verifies
-from crawler.web.identity.signatures import OF_DIRECTORY, directory_headers, directory_signatures
+from msgspec import DecodeError, json
+from msgspec.structs import replace
+
+from crawler.web.identity.keys import Key, KeySet, thumbprint, verifies
+from crawler.web.identity.signer import parameters_of
 
 PATH = "/.well-known/http-message-signatures-directory"
 MEDIA_TYPE = "application/http-message-signatures-directory+json"
-_Signed = tuple[dict[str, str], str, str]
+_TAG = "http-message-signatures-directory"
+_AUTHORITY = '"@authority";req'  # the authority of the request, in the signature of an answer
+_MEMBER = re.compile(r'(?<![a-z0-9_.*-])([a-z*][a-z0-9_.*-]*+)=((?:[^",\\]|"(?:[^"\\]|\\.)*+")*+)')
+_EXPIRES = re.compile(";expires=([0-9]{1,15})")
 
 
-def directory(keys: list[Key]) -> str:
-    """Return the text of the directory."""
-    return json.dumps({"keys": [key.public for key in keys]}, indent=1) + "\n"
+def directory(keys: Sequence[Key]) -> bytes:
+    """Return the directory of the public halves."""
+    return json.encode(KeySet([replace(key, d="") for key in keys])) + b"\n"
 
 
-def response_headers(keys: list[Key], agent: str, now: float) -> dict[str, str]:
-    """Return the headers of the directory, with its signatures."""
-    usual = {"Content-Type": MEDIA_TYPE, "Cache-Control": "max-age=86400"}
-    return usual | directory_headers(keys, authority_of(agent), now)
+def response_headers(keys: Sequence[Key], agent: str, now: float) -> dict[str, str]:
+    """Return the headers of the directory, with a signature by each key, which is valid for as long as the key is."""
+    inputs, signatures = list[str](), list[str]()
+    for number, key in enumerate(keys):
+        parameters = f"({_AUTHORITY}){parameters_of(key, now, key.exp, _TAG)}"
+        inputs.append(f"binding{number}={parameters}")
+        signatures.append(f"binding{number}=:{key.sign(_signature_base(authority_of(agent), parameters))}:")
+    signed = {"Signature-Input": ", ".join(inputs), "Signature": ", ".join(signatures)}
+    return {"Content-Type": MEDIA_TYPE, "Cache-Control": "max-age=86400", **signed}
 
 
-def nginx(headers: Mapping[str, str]) -> str:
-    """Return an nginx snippet for a server block that serves the directory from the root of the server."""
-    added = [f"    add_header {name} '{value}';" for name, value in headers.items() if name != "Content-Type"]
-    return "\n".join([f"location = {PATH} {{", "    types { }", f"    default_type {MEDIA_TYPE};", *added, "}\n"])
+def _signature_base(authority: str, parameters: str) -> str:
+    return f'{_AUTHORITY}: {authority}\n"@signature-params": {parameters}'
 
 
 def page(token: str, contact: str, agent: str) -> str:
@@ -46,6 +54,18 @@ def authority_of(agent: str) -> str:
     return agent.partition("://")[2].lower().removesuffix(":443")
 
 
+def _signatures(inputs: str, signatures: str, authority: str, now: float) -> list[tuple[str, str]]:
+    """Parse the signatures of a directory that ``authority`` served. Returns the signature base of each and its value
+    in Base64, without signatures that have expired or differ from ours in what they cover or in their tag."""
+    values, found = dict(_MEMBER.findall(signatures)), list[tuple[str, str]]()
+    for label, member in _MEMBER.findall(inputs):
+        expires = _EXPIRES.search(member)
+        is_ours = member.startswith(f"({_AUTHORITY})") and f';tag="{_TAG}"' in member
+        if is_ours and expires is not None and int(expires[1]) > now:
+            found.append((_signature_base(authority, member), values.get(label, "").strip(":")))
+    return found
+
+
 def faults(status: int, headers: Mapping[str, str], body: bytes, authority: str, now: float) -> Iterator[str]:
     """Check a directory that ``authority`` served. Yields one line for each fault."""
     if status != 200:
@@ -55,37 +75,19 @@ def faults(status: int, headers: Mapping[str, str], body: bytes, authority: str,
     if stated != MEDIA_TYPE:
         yield f"media type {stated or 'missing'} instead of {MEDIA_TYPE}"
     try:
-        keys = [dict(each) for each in json.loads(body)["keys"]]
-    except (ValueError, TypeError, KeyError, RecursionError):
-        yield 'not JSON with a list of "keys"'
+        keys = json.decode(body, type=KeySet).keys
+    except (DecodeError, ValueError, RecursionError) as error:
+        yield f"not JSON with a list of Ed25519 keys: {error}"
         return
-    if not keys:
-        yield "it lists no keys"
-    signed = list(directory_signatures(headers.get("Signature-Input", ""), headers.get("Signature", ""), authority))
-    if not signed:
-        yield "not signed: the header Signature-Input is missing or invalid"
-    for number, jwk in enumerate(keys):
-        yield from _faults_of_key(str(jwk.get("kid") or f"number {number + 1}"), jwk, signed, now)
-
-
-def _faults_of_key(name: str, jwk: Mapping[str, Any], signed: list[_Signed], now: float) -> Iterator[str]:
-    x, kid, ends = str(jwk.get("x", "")), thumbprint(str(jwk.get("x", ""))), jwk.get("exp", ALWAYS)
-    if "d" in jwk:
-        yield f"key {name}: IT IS PRIVATE. Make another key, and never publish the file of private keys"
-    if (jwk.get("kty"), jwk.get("crv")) != ("OKP", "Ed25519"):
-        yield f"key {name}: not an Ed25519 key"
-        return
-    if jwk.get("kid") != kid:
-        yield f"key {name}: its kid differs from its thumbprint {kid}"
-    if not isinstance(ends, int) or ends <= now:
-        yield f"key {name}: it has expired"
-    own = [each for each in signed if each[0].get("keyid") == kid]
-    if signed and not own:
-        yield f"key {name}: the directory is not signed with it"
-    for given, signature, text in own:
-        if given.get("tag") != OF_DIRECTORY or not text:
-            yield f'key {name}: its signature must cover only "@authority";req, and have the tag {OF_DIRECTORY}'
-        elif not given.get("expires", "").isdigit() or int(given["expires"]) <= now:
-            yield f"key {name}: its signature has expired"
-        elif not verifies(x, text, signature):
-            yield f"key {name}: its signature is invalid: it was made for another host, or with another key"
+    inputs, signatures = headers.get("Signature-Input", ""), headers.get("Signature", "")
+    signed = _signatures(inputs, signatures, authority, now)
+    for key in keys:
+        kid = thumbprint(key.x)
+        if key.d:
+            yield f"key {key.kid}: IT IS PRIVATE. Make another key, and never publish the file of private keys"
+        if key.kid != kid:
+            yield f"key {key.kid}: its kid differs from its thumbprint {kid}"
+        if key.exp <= now:
+            yield f"key {key.kid}: it has expired"
+        if not any(f';keyid="{kid}"' in text and verifies(key.x, text, value) for text, value in signed):
+            yield f"key {key.kid}: no header has a signature with it that is valid now and for {authority}"

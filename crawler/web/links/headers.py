@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from crawler.base.settings.parts import LinkSettings
 from crawler.web.links.refresh import parse_refresh
@@ -47,30 +47,26 @@ _PARAMETER = r"""(?x)
     (?: "(?P<quoted>(?:[^"\\]|\\.)*+)" | (?P<plain>[^\s";,]*+) )"""
 
 
-def header_links(links: Sequence[str], refresh: str | None, settings: LinkSettings) -> list[str]:
-    """Return the distinct targets, as written, of the enabled kinds. ``links`` are the values of ``Link``, ``refresh``
-    is the value of ``Refresh``.
+def header_links(links: Sequence[str], refresh: str | None, settings: LinkSettings) -> tuple[list[str], str | None]:
+    """Return the distinct targets, as written, of the enabled kinds, and the URL of the first RSL terms of use.
+    ``links`` are the values of ``Link``, ``refresh`` is the value of ``Refresh``.
 
     A link about another resource (``anchor``) is ignored."""
     found: dict[str, None] = {}
+    license = None
     for value in links[:_VALUES]:
         for link in re.finditer(_LINK, value[:_CHARACTERS]):
-            if len(found) < LINKS_MOST and _names_a_page(link["parameters"], settings):
-                found[link["target"].strip(SPACE)] = None
+            target, given = link["target"].strip(SPACE), _given(link["parameters"])
+            if "anchor" in given:
+                continue
+            if names_license(given.get("rel", ""), given.get("type", "")):
+                license = license or target or None
+            if len(found) < LINKS_MOST and _names_a_page(given, settings):
+                found[target] = None
     moves = None if refresh is None or "refresh" not in settings.kinds else parse_refresh(refresh[:_CHARACTERS])
     if moves is not None and moves.target:
         found[moves.target] = None
-    return list(found)
-
-
-def license_in(links: Sequence[str]) -> str | None:
-    """Return the URL of the first RSL terms of use in the values of ``Link``, as written."""
-    for value in links[:_VALUES]:
-        for link in re.finditer(_LINK, value[:_CHARACTERS]) if RSL in value.lower() else ():
-            given = _given(link["parameters"])
-            if "anchor" not in given and names_license(given.get("rel", ""), given.get("type", "")):
-                return link["target"].strip(SPACE) or None
-    return None
+    return list(found), license
 
 
 def names_license(rel: str, media_type: str) -> bool:
@@ -86,11 +82,10 @@ def _given(parameters: str) -> dict[str, str]:
     return given
 
 
-def _names_a_page(parameters: str, settings: LinkSettings) -> bool:
-    """Return whether a link of a header names a page."""
-    given = _given(parameters)
+def _names_a_page(given: Mapping[str, str], settings: LinkSettings) -> bool:
+    """Return whether a link of a header with these parameters names a page."""
     relations = given.get("rel", "").split()
-    if "anchor" in given or (settings.respect_rel_nofollow and "nofollow" in relations):
+    if settings.respect_rel_nofollow and "nofollow" in relations:
         return False
     return leads_on(relations, given.get("type", ""), settings)
 

@@ -54,6 +54,14 @@ def test_the_seen_set_is_mentioned_only_if_it_is_news(changes: dict[str, Any], l
     assert ("seen-set" in ended(seen=seen)) is last
 
 
+def test_the_urls_of_some_partitions_are_not_those_of_the_crawl() -> None:
+    whole = [{"state": "ended"}, {"state": "ended"}]
+    assert "partitions" not in ended(partitions=whole)
+    some = ended(partitions=[*whole, {"state": "absent"}])
+    assert "in 2 of 3 partitions" in some
+    assert "dashboard" not in some, "it would show only these"
+
+
 def test_what_to_do_next_is_not_said_of_a_directory_that_is_left() -> None:
     result = Result(Stop.INTERRUPTED, statistics(), None, 1, None)
     said, drained = (ending(result, Path("a job"), goes_on=goes_on) for goes_on in (True, False))

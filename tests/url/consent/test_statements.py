@@ -50,7 +50,7 @@ def said(
     answer = Response(200, CIMultiDict(headers), kind, "utf-8", body, None, None, 0.0, 0)
     draft = understanding.verdict(Entry(href, 0), answer, NOW, False, False)
     assert isinstance(draft, Draft)
-    stated = {} if rules.statements is None else rules.statements.of(target_of(href))
+    stated = stricter(*[each.of(target_of(href)) for each in rules.statements])
     record = draft.record
     record.consent = stricter(stated, record.consent)
     record.license = record.license or (rules.license and locate(rules.license, robots_url(href)))

@@ -80,7 +80,7 @@ async def test_unreachable() -> None:
     assert isinstance(result, RobotsResult)
     assert isinstance(result.answer, Failure)
     assert result.answer.kind == FailureKind.REFUSED
-    assert result.may_pass
+    assert result.says_nothing
 
 
 async def test_cut_off() -> None:

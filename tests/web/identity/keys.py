@@ -12,15 +12,16 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from http_message_signatures import HTTPMessageVerifier, HTTPSignatureKeyResolver, algorithms
 
 from crawler.base.settings.parts import IdentitySettings
-from crawler.web.identity.keys import Key, decoded, write_key_file
+from crawler.web.identity.directory import directory
+from crawler.web.identity.keys import Key, KeySet, decoded, key_from, write_key_file
 
 AGENT = "https://bot.example"
 
 
-def key_file(directory: Path, *keys: Key) -> IdentitySettings:
+def key_file(home: Path, *keys: Key) -> IdentitySettings:
     """Settings with a file of these keys, or of one that is always valid."""
-    path = directory / "identity.jwk"
-    write_key_file(path, keys or [Key(b"1" * 32)], AGENT)
+    path = home / "identity.jwk"
+    write_key_file(path, KeySet(list(keys) or [key_from(b"1" * 32)], AGENT))
     return IdentitySettings(key=str(path))
 
 
@@ -37,7 +38,7 @@ class _Directory(HTTPSignatureKeyResolver):
 
 def verifier(*keys: Key) -> HTTPMessageVerifier:
     """A verifier that knows the public halves as a directory has them."""
-    listed = json.loads(json.dumps([key.public for key in keys or [Key(b"1" * 32)]]))
+    listed = json.loads(directory(keys or [key_from(b"1" * 32)]))["keys"]
     return HTTPMessageVerifier(signature_algorithm=algorithms.ED25519, key_resolver=_Directory(listed))
 
 

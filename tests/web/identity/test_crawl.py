@@ -6,16 +6,18 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
+import msgspec
 import pytest
 from aiohttp import web
 
-from crawler.web.identity.keys import Key, write_key_file
+from crawler.web.identity.keys import KeySet, key_from, write_key_file
 from tests.needs import need
 from tests.program import Ran, crawler, running, wait_until
 from tests.site import Site, linked
 from tests.web.identity.keys import AGENT, key_file, request, verifier
 
 FAST = ("--allow-private", "--delay", "0.02", "--quiet")
+KEYS = msgspec.json.encode(KeySet([key_from(b"1" * 32)], AGENT)).decode()
 SECRET = "MTExMTExMTExMTExMTExMTExMTExMTExMTExMTExMTE"  # the seed of ``key_file`` in Base64
 
 
@@ -111,7 +113,7 @@ def test_a_host_that_asks_for_signatures_is_known_after_a_restart(tmp_path: Path
 
 
 def test_a_running_crawl_takes_another_key_when_it_reads_its_settings_again(tmp_path: Path) -> None:
-    seen, other = list[str](), Key(b"2" * 32)
+    seen, other = list[str](), key_from(b"2" * 32)
 
     async def answer(asked: web.Request) -> web.Response:
         seen.append(asked.headers.get("Signature-Input", ""))
@@ -124,7 +126,7 @@ def test_a_running_crawl_takes_another_key_when_it_reads_its_settings_again(tmp_
         running(site.url("/"), "--job", job, "--config", config, *FAST) as process,
     ):
         wait_until(lambda: len(seen) > 2, "signed requests")
-        write_key_file(tmp_path / "identity.jwk", [other], AGENT)
+        write_key_file(tmp_path / "identity.jwk", KeySet([other], AGENT))
         assert crawler("reload", job).code == 0
         wait_until(lambda: other.kid in seen[-1], "requests with the other key")
         (tmp_path / "identity.jwk").write_text("{}")
@@ -133,7 +135,7 @@ def test_a_running_crawl_takes_another_key_when_it_reads_its_settings_again(tmp_
         wait_until(lambda: len(seen) > asked + 1, "requests after it")
         assert (refused.code, len(refused.err.splitlines())) == (2, 1)
         process.terminate()
-    assert all(Key(b"1" * 32).kid in each for each in seen[:3])
+    assert all(key_from(b"1" * 32).kid in each for each in seen[:3])
     assert other.kid in seen[-1], "a file that cannot be used changes nothing"
 
 
@@ -169,10 +171,12 @@ def started(directory: Path, text: str) -> Ran:
         (None, 0o600, "cannot read {key}: No such file or directory"),
         ('{"keys": [{"kty": "OKP", "crv": "Ed25519", "d": "c2VjcmV0"}]}', 0o600, "{key}: it holds no private"),
         ("-----BEGIN PRIVATE KEY-----\nc2VjcmV0\n", 0o600, "{key}: it holds no private"),
-        (f'{{"kty": "OKP", "crv": "Ed25519", "d": "{SECRET}", "agent": "https://b\u00fc.test"}}', 0o600, "{key}: it"),
+        (KEYS.replace(SECRET, SECRET[:-1] + "F"), 0o600, "{key}: it holds no private"),
+        (KEYS.replace(AGENT, "https://b\u00fc.test"), 0o600, "{key}: it holds no private"),
+        (KEYS.replace('"x":"', '"x":"A'), 0o600, "{key}: it holds no private"),
         (SECRET, 0o644, "other users can read or change {key}; run chmod 600"),
         (SECRET, 0o620, "other users can read or change {key}; run chmod 600"),
-        (f'{{"kty": "OKP", "crv": "Ed25519", "d": "{SECRET}", "exp": 9}}', 0o600, "no key in {key} is valid now"),
+        (KEYS.replace('"d":', '"exp":9,"d":'), 0o600, "no key in {key} is valid now"),
     ],
 )
 def test_a_key_file_that_cannot_be_used_is_one_line(tmp_path: Path, text: str | None, mode: int, why: str) -> None:

@@ -9,10 +9,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from crawler.base.settings.parts import LinkSettings
-from crawler.web.links.headers import LINKS_MOST, header_links
+from crawler.web.links.headers import LINKS_MOST
+from crawler.web.links.headers import header_links as parsed
 
 ALL = LinkSettings()
 LINK_KINDS = ALL.kinds
+
+
+def header_links(links: list[str], refresh: str | None, settings: LinkSettings) -> list[str]:
+    return parsed(links, refresh, settings)[0]
 
 
 @pytest.mark.parametrize(

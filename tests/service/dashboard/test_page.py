@@ -78,6 +78,7 @@ async def test_the_page_shows_what_the_statistics_say(browser: Chrome) -> None:
         said = await asyncio.to_thread(browser.execute_async_script, say, [value for value, _ in PROBABILITIES])
         assert said == [words for _, words in PROBABILITIES], "as on the terminal"
         await asyncio.to_thread(tab, browser, "seen-set")
+        await until(browser, lambda: browser.find_elements(By.CSS_SELECTOR, "#chart-fpp .u-legend"))  # two points
         await until(browser, lambda: "1 in 5,300" in text(browser, "#chart-fpp .u-legend"))
         assert await asyncio.to_thread(complaints, browser) == []
     assert {"83%", "done: 10,280 of 12,344 known URLs", "1,234,567 with status 2xx"} <= set(page["far"])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections import defaultdict
-from collections.abc import AsyncIterator, Collection, Sequence
+from collections.abc import AsyncIterator, Sequence
 
 from crawler.base.figures import counted
 from crawler.base.say import say
@@ -15,7 +15,6 @@ from crawler.cli.named_urls import named_urls
 from crawler.cli.url_batches import UrlBatches, add_class, add_job, add_no_wait, deliver
 from crawler.engine.seeds import STDIN, stream_batches
 from crawler.inspect.crawl_partitions import CrawlPartitions, holds_crawl
-from crawler.job.crawl_file import partitions_left
 from crawler.job.inbox import MOST_URLS, Answer
 from crawler.url.urls.canonicaliser import Canonical, Canonicaliser
 
@@ -62,7 +61,8 @@ async def _add(arguments: argparse.Namespace, crawl: CrawlPartitions) -> int:
     """Leave each URL in the inbox of its partition."""
     adding = {each.number: UrlBatches(arguments, each) for each in crawl.found}
     canonicaliser, placement, streams = crawl.canonicaliser(), crawl.placement, "-" in arguments.urls
-    lost, unreached = 0, set[int]()
+    lost = 0
+    way_out = f"not in {crawl.directory}: name them as seeds when the crawl has ended"
 
     async def add(texts: Sequence[str]) -> None:
         nonlocal lost
@@ -72,10 +72,9 @@ async def _add(arguments: argparse.Namespace, crawl: CrawlPartitions) -> int:
             # Any partition can report an invalid URL.
             of[placement.of(url.href) if isinstance(url, Canonical) else crawl.found[0].number].append(text)
         absent = {number: urls for number, urls in of.items() if number not in adding}
-        unreached.update(absent)
         if absent and not streams:
             number, urls = next(iter(absent.items()))
-            raise UsageError(f"{urls[0]} belongs to partition {number:02}, which {_way_out(crawl, [number])}")
+            raise UsageError(f"{urls[0]} belongs to partition {number:02}, which is {way_out}")
         lost += sum(map(len, absent.values()))
         for number, urls in of.items():
             if number in adding:
@@ -85,15 +84,8 @@ async def _add(arguments: argparse.Namespace, crawl: CrawlPartitions) -> int:
         await add(texts)
     code = max([await each.report(_words) for each in adding.values() if each.stored or crawl.is_job], default=Exit.OK)
     if lost:
-        say(sys.stderr, f"crawler: {counted(lost, 'URL')} left out, because the partition {_way_out(crawl, unreached)}")
+        say(sys.stderr, f"crawler: {counted(lost, 'URL')} left out, because their partitions are {way_out}")
     return Exit.FAILED if lost else code
-
-
-def _way_out(crawl: CrawlPartitions, numbers: Collection[int]) -> str:
-    """Return why these partitions have no directory here, and how to add their URLs. Raises JobError, OSError."""
-    if not partitions_left(crawl.directory).intersection(numbers):
-        return "has not started: name them as seeds of the next run"
-    return "is in another directory: add them there; run `crawler stats` on the store to find that directory"
 
 
 async def _take(arguments: argparse.Namespace, url_batches: UrlBatches, urls: Sequence[str]) -> None:

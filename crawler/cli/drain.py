@@ -30,8 +30,8 @@ def drain(directory: Path) -> int:
     first = lock_holder(directory)
     if first is not None and (directory / SOCKET_NAME).exists():
         raise UsageError(
-            f"process {first} in {directory} is the carrier of all workers, and they would end with it: a directory "
-            "can be drained only if the crawl has an `--engine`"
+            f"process {first} in {directory} connects all workers, and they would end with it: a directory can be "
+            "drained only if the crawl has an `--engine`"
         )
     with asked(RealDisk(), directory):
         while is_at_work(directory) or lock_holder(directory) is not None:

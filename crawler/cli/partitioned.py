@@ -35,12 +35,14 @@ from crawler.cli.reporting import finish, report_end, shown_run, way_on
 from crawler.cluster.agreement import check_present, joined, keep_present, keep_settings, shared_tables
 from crawler.cluster.crawl_directory import partitions_of
 from crawler.cluster.drain_file import is_asked
+from crawler.cluster.seats import SEEDED
 from crawler.cluster.stored_crawl import join_store
 from crawler.cluster.time_left import TimeLeft
 from crawler.cluster.worker_channel import Instructions, Refusal
 from crawler.cluster.worker_supervisor import Outcome, Plan, Supervisor
 from crawler.engine.lifecycle import State, Stop
 from crawler.inspect.crawl_reader import stats_of
+from crawler.job.bucket.address import open_objects
 from crawler.job.bucket.objects import BucketDown, BucketError
 from crawler.job.bucket.ownership import has_last_word, read_here
 from crawler.job.crawl_file import CrawlFile, partition_directories
@@ -89,27 +91,28 @@ def run_partitioned(arguments: argparse.Namespace, configuration: Configuration,
     """Start or resume a partitioned crawl, and return the exit code. Raises UsageError."""
     _check_possible(arguments, configuration.settings)
     directory: Path = arguments.job
-    with shown_run(arguments, "the carrier of the crawl") as view:
+    with shown_run(arguments, "the engine") as view:
         check_files(partitions_of(directory, configuration.settings))
         shown = _shown(arguments, configuration.settings.dashboard, view)
         outcome, stats = asyncio.run(_notified(directory, configuration, seeds, view, shown))
-    if outcome.reason is Stop.FINISHED and not stats and not arguments.quiet:
-        say(sys.stderr, "the crawl has ended: its partitions are in other directories")
     # A worker in another directory may have fetched the seeds, and may own all partitions that had them.
-    others = any(each["state"] in (ABSENT, ELSEWHERE) for each in stats.get("partitions", ())) or not stats
-    seeds_fetched = outcome.seeds_fetched or stats.get("pages_fetched", 0) or others
+    others = {each["partition"] for each in stats.get("partitions", ()) if each["state"] in (ABSENT, ELSEWHERE)}
+    if outcome.reason is Stop.FINISHED and (SEEDED in others or not stats):
+        say(sys.stderr, "the crawl has ended, but this command has read no seeds: if it has new ones, run it again")
+    seeds_fetched = bool(outcome.seeds_fetched or stats.get("pages_fetched", 0) or others or not stats)
     result = Result(outcome.reason, stats, None, int(seeds_fetched), outcome.last_seed_error)
     fail_on_limit = configuration.settings.crawl.fail_on_limit
     code = report_end(result, directory, arguments.quiet, fail_on_limit, outcome.drained)
-    if code in (Exit.OK, Exit.INTERRUPTED) and _has_last_word(directory, configuration.settings):
+    if code in (Exit.OK, Exit.INTERRUPTED) and _has_last_word(directory):
         code = Exit.FAILED
     return finish(arguments, configuration.settings, result, code)
 
 
-def _has_last_word(directory: Path, settings: Settings) -> bool:
+def _has_last_word(directory: Path) -> bool:
     """Return True if this directory may have steps that the crawl's store, if any, lacks."""
     try:
-        objects = bucket_of(directory, settings)
+        here = read_here(directory)
+        objects = None if here is None else open_objects(here.address, reading=True)
         return objects is not None and any(has_last_word(objects, each) for each in partition_directories(directory))
     except (BucketDown, BucketError):
         return True  # each worker has already reported this error
@@ -179,6 +182,8 @@ async def _joined(
     if engine is not None:
         await check_present(carrier, clock, where)
     crawl = await joined(carrier, disk, directory, settings, where)
+    if engine is not None and objects is None:
+        log.warning("no other machine can join without --store, which cannot be added later")
     keep_settings(disk, directory, shared_tables(settings))
     return carrier, engine, crawl
 

@@ -103,7 +103,7 @@ def _said(directory: Path, choice: Choice, found: _Found) -> int:
     if choice.host is not None and not found.urls and not knows_host(tail_of(directory).more(), choice.host):
         say(sys.stderr, f"this job knows no finished URL of the host {choice.host}")
     for href in sorted(missing):
-        say(sys.stderr, f"{href} is not finished, or has another outcome or host")
+        say(sys.stderr, f"{href} is not finished here, or has another outcome or host")
     return Exit.FAILED if missing else Exit.OK
 
 

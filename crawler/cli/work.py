@@ -168,8 +168,8 @@ def _find_crawl(arguments: argparse.Namespace) -> Tables | None:
         arguments.engine = arguments.engine or shape.engine or None
         if arguments.engine is None:
             raise UsageError(
-                f"the crawl in {address} has no carrier between machines: stop the command that started it, run it "
-                "again with --engine URL, and then start this worker"
+                f"the crawl in {address} has no engine: stop the command that started it, run it again with --engine "
+                "URL, and then start this worker"
             )
         return shape.settings
     if not holds_crawl(directory):

@@ -153,9 +153,7 @@ def check_same(crawl: CrawlFile, known: CrawlFile, where: str) -> None:
             "all workers need the same version of the package publicsuffixlist"
         )
     if crawl.secret != known.secret:
-        raise CarrierRefusedError(
-            f"{at} is not the crawl in the directory: choose another name with --crawl, or use another directory"
-        )
+        raise CarrierRefusedError(f"{at} is another crawl: choose another name with --crawl, and an empty directory")
 
 
 async def check_present(

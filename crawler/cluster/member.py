@@ -237,7 +237,7 @@ class Member:
                     mine = share(self.name, alive, self._crawl.partitions)
                     self._take(mine, group)
                     if self._options.stored is not None:
-                        await self._options.stored.release_loose(mine | self._lives.keys())
+                        await self._options.stored.leave_others(self._crawl.directory, mine | self._lives.keys())
                     pause = FIRST if self._options.stored is None and not mine <= self._context.open.keys() else TICK
                 elif workers is not None and loop.time() >= say_at:
                     say_at = math.inf

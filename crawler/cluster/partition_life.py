@@ -120,7 +120,7 @@ class PartitionLife:
         if shared.options.stored is None:
             return 0 if begins or holds_job(directory) else None
         try:
-            await shared.options.stored.outlast(number, directory, claimed)
+            await shared.options.stored.outlast(directory, claimed)
             return await shared.options.stored.take(number, directory, begins=begins, lives=shared.seats.lives)
         except JobError:
             if lock_holder(directory) is not None:
@@ -148,6 +148,9 @@ class PartitionLife:
         """Run the job until its run in this process ends, and write its last generation. ``epoch`` is its epoch in the
         store."""
         shared, number, stored = self._shared, self._number, self._shared.options.stored
+        settings = shared.settings()
+        with Expendable(str(job.directory / RUN)):
+            write_run(job.disk, job.directory, settings)  # before the first snapshot, which contains the file
         if stored is not None and not await stored.begin(job, number, epoch):
             return None
         if number not in shared.wanted or shared.ownership.epoch(self._name) is None:
@@ -157,9 +160,6 @@ class PartitionLife:
             job.frontier.resume()  # the last owner may have died after sending requests that it had not stored
         router, worker, options = job.partition, shared.worker, shared.options
         assert router is not None
-        settings = shared.settings()
-        with Expendable(str(job.directory / RUN)):
-            write_run(job.disk, job.directory, settings)
         partition: OpenPartition | None = None
 
         def is_sent() -> bool:
@@ -289,13 +289,13 @@ class PartitionLife:
                 await run.keeper.derive_rest()
                 if run.life.state is State.ENDED:
                     await run.keeper.compress_rest()
+                shared.options.closing(self._number, run)  # writes the history, which the last snapshot contains
             await self._leave(whole=run.life.state is State.ENDED)
             with contextlib.suppress(CarrierError):  # already reported; the sender sends the batches again
                 await shared.sending.acknowledge(partition)
         shared.sending.forget(partition)
         if job.writer.failed is not None:
             raise job.writer.failed
-        shared.options.closing(self._number, run)
 
     async def _leave(self, *, whole: bool) -> None:
         """Release the partition in the crawl's store."""

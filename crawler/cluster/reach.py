@@ -72,11 +72,11 @@ class Reach:
     def _answered(self) -> None:
         if self._lost_at is not None:
             if self._has_said:
-                self._say(f"the crawl's carrier answers again after {self._lasted()}")
+                self._say(f"the crawl's engine answers again after {self._lasted()}")
             self._lost_at, self._has_said = None, False
         if self._full is not None and self._boottime() >= self._full.last + ROOM:
             if self._full.has_said:
-                self._say(f"the crawl's carrier has room again after {self._full.lasted()}")
+                self._say(f"the crawl's engine has room again after {self._full.lasted()}")
             self._full = None
 
     def _fill(self, error: CarrierFullError) -> None:
@@ -85,7 +85,7 @@ class Reach:
         full.last = now
         if not full.has_said and now >= full.first + SAID:
             full.has_said = True
-            self._say(f"the crawl's carrier is full: {error}; nothing is lost, links wait until it has room")
+            self._say(f"the crawl's engine is full: {error}; nothing is lost, links wait until it has room")
 
     def _fail(self, error: CarrierError) -> None:
         now = self._boottime()
@@ -94,7 +94,7 @@ class Reach:
         if not self._has_said and now >= self._lost_at + SAID:
             self._has_said = True
             self._say(
-                f"cannot reach the crawl's carrier: {error}; nothing is lost, but no page is fetched until it answers"
+                f"cannot reach the crawl's engine: {error}; nothing is lost, but no page is fetched until it answers"
             )
 
     def _lasted(self) -> str:

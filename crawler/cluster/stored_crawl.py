@@ -43,29 +43,29 @@ def join_store(
                 f"{objects.address} holds a crawl of one process: `crawler split {objects.address} --partitions N` "
                 "partitions it"
             )
-        name = settings.partitions.crawl or found.id
-        shape = Shape.of(replace(new_crawl(settings), name=name))
         if not begins:
             raise _nothing_in(objects)
-    known = shape.file
+        shape = Shape.of(replace(new_crawl(settings), name=found.id))
+    name, engine = settings.partitions.crawl or shape.file.name, settings.partitions.engine or shape.engine
+    known = replace(shape.file, name=name)
     crawl = read_crawl_file(directory) if holds_crawl(directory) else crawl_asked(known, settings)
     check_gaps(crawl, settings)
     check_same(crawl, known, objects.address)
-    engine = settings.partitions.engine or shape.engine
     make_directory(directory, disk)
     if begins:
-        if number and (not engine or engine != shape.engine):
+        if number and (not engine or (engine, name) != (shape.engine, shape.file.name)):
             _check_quiet(objects, found, known.partitions)
-        told = replace(shape, engine=engine, settings=shared_tables(settings))
+        told = replace(Shape.of(known), engine=engine, settings=shared_tables(settings))
         if told != shape and not put_own(objects, shape_key(number + 1), encode("shape", told)):
             raise BucketError(f"another command is starting or changing the crawl in {objects.address}: run only one")
     write_here(disk, directory, Here(objects.address, found.id))
+    settings = replace(settings, partitions=replace(settings.partitions, crawl=name))
     return join_crawl(disk, directory, replace(crawl, id=crawl.id or new_id()), settings), engine
 
 
 def _check_quiet(objects: Objects, crawl: CrawlObject, partitions: int) -> None:
-    """Raise BucketError if a worker that uses another carrier is running: it and this process would repeatedly take
-    partitions from each other. Takes some seconds if a worker may be running."""
+    """Raise BucketError if a worker that uses another carrier or name is running: it and this process would repeatedly
+    take partitions from each other. Takes some seconds if a worker may be running."""
     logs = dict[str, tuple[str, int]]()
     for number in range(partitions):
         now = standing(objects, number)
@@ -77,8 +77,8 @@ def _check_quiet(objects: Objects, crawl: CrawlObject, partitions: int) -> None:
     for worker, (place, end) in logs.items():
         if objects.get(log_key(worker, end)) is not None:
             raise BucketError(
-                f"the crawl in {objects.address} is running at {place}, but its workers use another carrier: stop them "
-                "or give this command the same --engine"
+                f"the crawl in {objects.address} is running at {place}, but its workers use another engine or "
+                "name: stop them, or give this command the same --engine and --crawl"
             )
 
 

@@ -16,9 +16,10 @@ from crawler.cluster.claims import HELD
 from crawler.job.bucket.keeping import Beside, Keeping
 from crawler.job.bucket.layout import CrawlObject, standing
 from crawler.job.bucket.objects import BucketDown, BucketError, Objects
-from crawler.job.bucket.ownership import JustTakenError, Newcomer, new_log, read_here, release, take
-from crawler.job.crawl_file import leave_partition, partition_directories
+from crawler.job.bucket.ownership import JustTakenError, Newcomer, new_log, release, take, taken_elsewhere
+from crawler.job.crawl_file import leave_partition, partition_directories, return_to_partition
 from crawler.job.job import Job
+from crawler.job.job_lock import lock_holder
 
 log = logging.getLogger("crawler")
 
@@ -82,20 +83,15 @@ class StoredPartitions:
             log.warning("%s was behind %s, and was restored", directory, keeping.objects.address)
         return int(holding.epoch)
 
-    async def outlast(self, number: int, directory: Path, claimed: int) -> None:
+    async def outlast(self, directory: Path, claimed: int) -> None:
         """If the carrier has forgotten the owner's claim, wait until the owner can no longer rely on it. The carrier
         has forgotten that claim if ``claimed``, the epoch of the new claim, is below the epochs of all owners. Raises
         JobError, OSError."""
         if claimed > first_epoch(1):
             return
-
-        def is_elsewhere() -> bool:
-            here, now = read_here(directory), standing(self.keeping.objects, number)
-            known = () if here is None else here.workers
-            return now.owner is not None and not now.is_released and now.owner.worker not in known
-
         with contextlib.suppress(BucketDown, BucketError):  # if this fails, the partition cannot be taken either
-            if await self._beside(is_elsewhere):
+            now = await self._beside(partial(taken_elsewhere, self.keeping.objects, directory))
+            if now is not None and not now.is_released:
                 await asyncio.sleep(HELD)
 
     def _say_away(self, error: BucketDown | BucketError) -> None:
@@ -125,15 +121,24 @@ class StoredPartitions:
         self._loose.add(number)
         return await self.keeping.leave(number, whole=whole)
 
-    async def release_loose(self, wanted: Collection[int]) -> None:
-        """Release partitions that are owned but not open here, except those in ``wanted``. Raises BucketError."""
-        for number in self._loose.difference(wanted):
-            try:
+    async def leave_others(self, directory: Path, wanted: Collection[int]) -> None:
+        """Release partitions that are owned but not open here, except those in ``wanted``, and record in the directory
+        which of its partitions another directory has. Raises JobError, OSError."""
+        try:
+            for number in self._loose.difference(wanted):
                 await self._beside(partial(self._release, number))
-            except (BucketDown, BucketError) as error:
-                self._say_away(error)
-                return
-            self._loose.discard(number)
+                self._loose.discard(number)
+            for partition in partition_directories(directory):
+                if int(partition.name) not in wanted and lock_holder(partition) is None:
+                    await self._beside(partial(self._leave_if_taken, partition))
+        except (BucketDown, BucketError) as error:
+            self._say_away(error)
+
+    def _leave_if_taken(self, partition: Path) -> None:
+        if taken_elsewhere(self.keeping.objects, partition) is not None:
+            self.left(partition)
+            if taken_elsewhere(self.keeping.objects, partition) is None:  # restored here meanwhile
+                return_to_partition(self._disk, partition)
 
     def _release(self, number: int) -> None:
         now = standing(self.keeping.objects, number)
@@ -143,14 +148,6 @@ class StoredPartitions:
     def left(self, directory: Path) -> None:
         """Record in the directory that another process continues a partition. Raises OSError."""
         leave_partition(self._disk, directory)
-
-    def left_all(self, directory: Path) -> None:
-        """Record that other processes continue all of this process's partitions in the directory. Raises JobError,
-        OSError."""
-        for partition in partition_directories(directory):
-            here = read_here(partition)
-            if here is not None and self.worker in here.workers:
-                self.left(partition)
 
 
 def first_epoch(epoch: int) -> int:

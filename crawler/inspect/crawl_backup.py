@@ -45,6 +45,7 @@ from crawler.job.bucket.layout import (
 )
 from crawler.job.bucket.log_objects import Log
 from crawler.job.bucket.objects import BucketError, Objects, check_objects, put_own
+from crawler.job.bucket.ownership import read_here
 from crawler.job.bucket.restoration import Restored, Wanted, check_empty, every_file, restore
 from crawler.job.bucket.snapshots import Held, Snapshots
 from crawler.job.bucket.tidying import tidy
@@ -165,7 +166,9 @@ def bucket_at(text: str, *, reading: bool = False) -> Objects:
 def back_up(directory: Path, to: str, take: Callable[[Path], None], now: float) -> BackedUp:
     """Make or update the backup of a job or crawl. ``take(job)`` creates the job's ``DIR/snapshot``. ``now`` is in
     seconds since 1970. Raises BucketError, BucketDown, JobError, OSError; an earlier backup is then unchanged."""
-    crawl = crawl_partitions(directory)
+    crawl, here = crawl_partitions(directory), read_here(directory)
+    if here is not None and len(crawl.found) < crawl.count:
+        raise BucketError(f"{directory} lacks partitions: back up what `crawler restore {here.address} COPY` creates")
     identities = [read_identity(job) for job in crawl.jobs]
     address = to if is_address(to) else f"file:{Path(to).absolute()}"
     check_apart(directory, address)
@@ -263,7 +266,7 @@ def restore_crawl(
     found, last = read_crawl(objects), _newest(objects)
     shape = read_shape(objects)[1] if last is None else None
     if found is None or (last is None and shape is None and newest_snapshot(objects, 0) is None):
-        raise BucketError(f"{objects.address} holds no backup and no crawl: give the target of `crawler backup`")
+        raise BucketError(f"{objects.address} holds no backup and no crawl: correct the address")
     if holds_job(directory) or holds_crawl(directory):
         raise BucketError(f"{directory} holds a crawl: give an empty directory")
     check_empty(directory)

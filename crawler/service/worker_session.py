@@ -186,10 +186,6 @@ async def _work(
             try:
                 async with background(reports.keep()):
                     return await run_member(whole, carrier, settings, member, begun)
-            except TakenOverError:
-                if stored is not None:
-                    stored.left_all(directory)
-                raise
             finally:
                 await reports.end()
                 await runs.end()

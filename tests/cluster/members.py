@@ -268,8 +268,6 @@ class Crawling:
                 return await working.member.work()
             except TakenOverError:
                 working.taken_over += 1
-                assert working.options.stored is not None
-                working.options.stored.left_all(working.crawl.directory)
                 is_stopped = working.member.reason is Stop.INTERRUPTED
                 working.member = self.member(working.line, working.crawl, working.options, working.door)
                 if is_stopped:

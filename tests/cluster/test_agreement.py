@@ -147,7 +147,7 @@ def test_another_crawl_and_another_list_of_suffixes_are_refused(tmp_path: Path) 
     now(joined(MemoryCarrier(), RealDisk(), tmp_path / "a", NEWS, "memory"))
     mine = read_crawl_file(tmp_path / "a")
     now(meet(mine))
-    with pytest.raises(CarrierRefusedError, match="is not the crawl"):
+    with pytest.raises(CarrierRefusedError, match="is another crawl"):
         now(meet(new_crawl(NEWS)))
     with pytest.raises(CarrierRefusedError, match="public suffix list"):
         now(meet(replace(mine, suffixes="1999-12-31")))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import shutil
 import signal
@@ -138,7 +139,7 @@ def test_who_would_meet_others_elsewhere_is_refused(tmp_path: Path) -> None:
     with shared(tmp_path, 60) as crawl, crawl.first("one") as first:
         away = ("--engine", "redis://127.0.0.1:1", "--store", crawl.address)
         refused = crawler(*crawl.chain.seeds, "--job", tmp_path / "two", *FLAGS, *away, "--partitions", "1")
-        assert "its workers use another carrier" in one_line(refused, 2)
+        assert "its workers use another engine or name" in one_line(refused, 2)
         refused = crawler("work", *away, "--dir", tmp_path / "two")
         assert f"use {crawl.redis.url}" in one_line(refused, 2)
         (tmp_path / "file").touch()
@@ -155,11 +156,70 @@ def test_who_would_meet_others_elsewhere_is_refused(tmp_path: Path) -> None:
         assert "is a crawl that was stored there" in one_line(emptied, 2)
 
 
+def test_a_directory_from_before_a_pause_has_only_the_partitions_that_came_back(tmp_path: Path) -> None:
+    with shared(tmp_path, 60) as crawl:
+        with crawl.first("one", pages=40) as first:
+            first.terminate()
+            assert ended(first).code == 130
+        assert crawl.has("one") == 4
+        with crawl.other("two") as second:
+            wait_until(lambda: crawl.has("two") == 4, "the second machine has all")
+            with crawl.first("one", pages=0) as first:
+                wait_until(lambda: crawl.has("one") < 4 and crawl.has("two") < 4, "each has its share")
+                assert {ended(first).code, ended(second).code} == {0}
+        stats = crawler("stats", tmp_path / "one")
+        assert stats.out.startswith("ended"), stats.out + stats.err
+        assert crawler("backup", tmp_path / "one", tmp_path / "backup").code == 2, "half of the crawl"
+        assert crawler("restore", crawl.address, tmp_path / "copy").code == 0
+        assert crawler("backup", tmp_path / "copy", tmp_path / "backup").code == 0
+
+
+def test_seeds_that_another_command_does_not_read_are_reported(tmp_path: Path) -> None:
+    with shared(tmp_path, 60) as crawl, crawl.first("one") as first:
+        stored = ("--store", crawl.address, "--engine", crawl.redis.url, "--partitions", "1")
+        new = crawl.chain.url(7, 1000)
+        second = crawler(new, "--job", tmp_path / "two", *FLAGS, *stored)
+        assert ended(first).code == second.code == 0
+        assert (crawl.chain.asked[new] > 0) is (second.err == ""), second.err
+        assert crawler(new, "--job", tmp_path / "two", *FLAGS, *stored).err == ""
+        assert crawl.chain.asked[new] == 1
+
+
+def test_another_name_replaces_one_that_another_crawl_has_on_the_engine(tmp_path: Path) -> None:
+    with shared(tmp_path, 6) as crawl:
+        with crawl.first("one", "--crawl", "news", pages=0) as first:
+            assert ended(first).code == 0
+        stored = ("--store", f"file:{tmp_path / 'second'}", "--engine", crawl.redis.url, "--partitions", "1")
+
+        def start(name: str, *more: str) -> Ran:
+            return crawler(*crawl.chain.seeds, "--job", tmp_path / name, *FLAGS, *stored, *more)
+
+        assert start("two", "--crawl", "news").code == 2
+        assert start("three", "--crawl", "other").code == 0
+        assert start("two").code == 2, "a directory that would use the old name"
+        joined = crawler("work", *stored[:2], "--dir", tmp_path / "four", "--quiet")
+        assert joined.code == 0, joined.err
+        assert crawl.chain.begun == 2 * len(crawl.chain.pages)
+
+
+def test_the_settings_of_a_crawl_are_in_its_store_from_the_start(tmp_path: Path) -> None:
+    with shared(tmp_path, 30) as crawl, crawl.first("one") as first:
+
+        def gaps() -> set[float]:
+            hosts = json.loads(crawler("hosts", crawl.address, "--json").out)["hosts"]
+            return {each["gap_seconds"] for each in hosts}
+
+        wait_until(lambda: len(gaps()) > 0, "a host is in the store")
+        assert gaps() == {0.0}
+        first.terminate()
+        assert ended(first).code == 130
+
+
 def test_a_directory_that_carries_the_crawl_is_not_drained(tmp_path: Path) -> None:
     words = (*FLAGS, "--partitions", "1", "--store", f"file:{tmp_path / 'store'}")
     with Chain(8, 60, 0.15) as chain, begun(chain, "--job", tmp_path / "one", *words) as first:
         refused = crawler("work", "--drain", "--dir", tmp_path / "one")
-        assert f"process {first.pid} in {tmp_path / 'one'} is the carrier" in one_line(refused, 2)
+        assert f"process {first.pid} in {tmp_path / 'one'} connects all workers" in one_line(refused, 2)
         known = chain.begun
         wait_until(lambda: chain.begun > known + 10, "it goes on")
         first.terminate()

@@ -200,7 +200,7 @@ def test_the_command_with_a_stopped_job(tmp_path: Path, seen: str, capsys: pytes
         site.pages |= broken  # type: ignore[operator]
         ran = crawler("retry", job, *missing, site.url("/nowhere"))
         assert (ran.code, ran.out) == (1, f"{len(missing)} URLs requeued, 0 already pending\n"), ran.err
-        assert ran.err == f"{site.url('/nowhere')} is not finished, or has another outcome or host\n"
+        assert ran.err == f"{site.url('/nowhere')} is not finished here, or has another outcome or host\n"
         ran = crawler("retry", job, "--excluded", "robot")
         unknown = "this job knows no finished URL of the host nohost\n"
         for words, err in (

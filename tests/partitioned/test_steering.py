@@ -57,9 +57,8 @@ def test_finished_urls_are_put_back_where_they_are(made: Crawled) -> None:
     assert {number: inbox(job) for number, job in made.parts.items()} == {number: [url] for number, url in urls.items()}
     ran = crawler("retry", made.directory, made.sites[0].url("/page/11"), made.sites[1].url("/page/29"), "--no-wait")
     assert ran.code == 1
-    assert (
-        ran.err.splitlines()[-1] == f"{made.sites[1].url('/page/29')} is not finished, or has another outcome or host"
-    )
+    not_here = f"{made.sites[1].url('/page/29')} is not finished here, or has another outcome or host"
+    assert ran.err.splitlines()[-1] == not_here
     ran = crawler("retry", made.directory, "--host", "nobody.test", "--no-wait")
 
 

@@ -32,6 +32,7 @@ from crawler.job.bucket.layout import (
     Owner,
     Release,
     Snapshot,
+    Standing,
     encode,
     newest_snapshot,
     owner_key,
@@ -110,6 +111,14 @@ def has_last_word(objects: Objects, partition: Path) -> bool:
     if here is None or now.owner is None:
         return True
     return now.owner.worker in here.workers and not now.is_released
+
+
+def taken_elsewhere(objects: Objects, partition: Path) -> Standing | None:
+    """Return the state of a partition whose last owner used another directory than this one; None if it used this one,
+    or the bucket knows no owner. Raises BucketError, BucketDown, JobError, OSError."""
+    here, now = read_here(partition), standing(objects, int(partition.name))
+    known = () if here is None else here.workers
+    return None if now.owner is None or now.owner.worker in known else now
 
 
 class Newcomer(Struct, frozen=True):

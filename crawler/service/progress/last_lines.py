@@ -10,11 +10,13 @@ from crawler.base.figures import count, duration, size
 from crawler.engine.lifecycle import Stop
 from crawler.job.crawl_file import holds_crawl
 from crawler.job.directory import PAGES
+from crawler.job.metrics.pooled_stats import ABSENT, BESIDE, ELSEWHERE
 from crawler.job.metrics.sentences import broken_pages, is_news, trust, urls_of
 from crawler.service.facade import Result
 from crawler.service.progress.summary import harvest_text, missed, rendered_text, state_text, urls_text
 
 _VISITS = {"pages_fetched": "fetched", "pages_failed": "failed", "pages_redirected": "redirected"}
+_AWAY = (ABSENT, BESIDE, ELSEWHERE)
 
 
 def ending(result: Result, directory: Path, *, goes_on: bool = True) -> str:
@@ -23,17 +25,20 @@ def ending(result: Result, directory: Path, *, goes_on: bool = True) -> str:
     without this run's work: those of the job when it was resumed or, for a worker, those of other workers' work in its
     partitions."""
     stats, before = result.stats, result.before
-    this_run, by_all = [], ""
-    if before is not None:
-        this_run, by_all = [_this_run({key: stats[key] - before[key] for key in _VISITS})], "; by all runs"
+    this_run = [] if before is None else [_this_run({key: stats[key] - before[key] for key in _VISITS})]
+    states = [each["state"] for each in stats.get("partitions", ())]
+    away = sum(state in _AWAY for state in states)
+    all_runs = "" if before is None else "; by all runs"
+    whose = f"; in {len(states) - away} of {len(states)} partitions" if away else all_runs
+    broken = broken_pages(stats)
+    steps = _steps(result.reason, urls_of(stats, "failed"), broken, directory, is_whole=not away) if goes_on else []
     harvest = [harvest_text(stats["harvest"])] if stats.get("harvest") else []
-    steps = _steps(result.reason, urls_of(stats, "failed"), broken_pages(stats), directory) if goes_on else []
     news = [f"seen-set  {trust(stats)}"] if is_news(stats.get("seen") or {}) else []
     return "\n".join(
         [
             state_text(stats),
             *this_run,
-            f"URLs      {urls_text(stats)}{by_all}",
+            f"URLs      {urls_text(stats)}{whose}",
             *harvest,
             *rendered_text(stats),
             *missed(stats),
@@ -77,7 +82,7 @@ def _places(outputs: Mapping[str, Mapping[str, int]], directory: Path) -> list[s
     return lines
 
 
-def _steps(reason: Stop, failed: int, broken: int, directory: Path) -> list[str]:
+def _steps(reason: Stop, failed: int, broken: int, directory: Path, *, is_whole: bool) -> list[str]:
     """Return the next steps. They do not mention a limit that was reached, because it has already been reported."""
     job = shlex.quote(str(directory))
     steps = []
@@ -85,7 +90,9 @@ def _steps(reason: Stop, failed: int, broken: int, directory: Path) -> list[str]
         steps.append("run the same command to resume")
     elif reason is Stop.FINISHED and failed:
         steps.append(f"`crawler retry {job} --failed`, then the same command: retries the failed URLs")
-    if failed or broken:
+    if not is_whole:
+        steps.append(f"`crawler stats {job}`: the whole crawl")
+    elif failed or broken:
         steps.append(f"`crawler dashboard {job}`: the failures, and the page that links to each")
     else:
         steps.append(f"`crawler dashboard {job}`: the results on a page; `crawler stats {job}`: all figures")

@@ -28,7 +28,7 @@ def test_a_terminal_shows_figures_and_is_left_clean(monkeypatch) -> None:  # typ
         progress.update(statistics())
         shown = terminal.getvalue()
         before = len(shown)
-    assert "10,000" in shown
+    assert "9,900 pages with status 2xx, 100" in shown
     # The cursor comes back.
     assert "\x1b[?25h" in terminal.getvalue()[before:]
 
@@ -52,6 +52,14 @@ def test_the_seen_set_is_mentioned_only_if_it_is_news(changes: dict[str, Any], l
     Progress(log).update(statistics(seen=seen))
     assert ("fpp" in log.getvalue()) is live
     assert ("seen-set" in ended(seen=seen)) is last
+
+
+def test_the_urls_of_some_partitions_are_not_those_of_the_crawl() -> None:
+    whole = [{"state": "ended"}, {"state": "ended"}]
+    assert "partitions" not in ended(partitions=whole)
+    some = ended(partitions=[*whole, {"state": "absent"}])
+    assert "in 2 of 3 partitions" in some
+    assert "dashboard" not in some, "it would show only these"
 
 
 def test_what_to_do_next_is_not_said_of_a_directory_that_is_left() -> None:

@@ -181,7 +181,8 @@ def working(stats: Mapping[str, Any]) -> dict[str, str]:
         case "ended":
             silent = sum((stats.get("hosts_without_page") or {}).values())
             none = f", no page from {counted(silent, 'host')}" if silent else ""
-            return {"mark": "over", "text": f"Done: {came(stats)}{none}."}
+            took = stats.get("elapsed_seconds")
+            return {"mark": "over", "text": f"Done{f' in {duration(took)}' if took else ''}: {came(stats)}{none}."}
         case "stopped" if fresh := kept_fresh(stats):
             return {"mark": "over", "text": f"Stopped, with {fresh}."}
         case "stopped":

@@ -57,8 +57,8 @@ function ofAnswers(host, known) {
   const answers = host.ok + host.redirects + host.client_errors + host.server_errors + host.failed;
   const { throttled = 0, server_error: erred = 0 } = errors.get(host.host) ?? {};
   const kind = throttled > erred ? "throttled" : "server_error";
-  if (host.server_errors >= 3 && host.server_errors > 0.05 * answers) return ofOne("wait", "answers with errors", "answer with errors", `over 5% of answers: ${cause(kind)}`, `${remedy(kind)} Visit the pages again later.`, row);
-  if (host.client_errors >= 5 && host.client_errors > 0.2 * answers) return ofOne("note", "has many broken links", "have many broken links", "over 20% of answers are 4xx", "The tab Failures lists the pages with these links.", row);
+  if (host.server_errors >= 3 && host.server_errors > 0.05 * answers) return ofOne("wait", "answers with errors", "answer with errors", `${cause(kind)}: over 5%`, `${remedy(kind)} Visit the pages again later.`, row);
+  if (host.client_errors >= 5 && host.client_errors > 0.2 * answers) return ofOne("note", "has many broken links", "have many broken links", "4xx: over 20%", "The tab Failures lists the pages with these links.", row);
   return null;
 }
 
@@ -150,11 +150,12 @@ const kept = new Map(); // key -> the item last seen, and when
 function lasting(found) {
   const now = Date.now();
   found.forEach((one, place) => kept.set(one.key, { one, first: kept.get(one.key)?.first ?? now + place / 1000, last: now }));
-  const isDone = (one) => one.pending > 0 && one.hosts.every((host) => pendings.get(host) === 0);
-  for (const [key, { one, last }] of kept) if (now - last > STAYS || isDone(one)) kept.delete(key);
+  const named = new Set(found.flatMap((one) => one.hosts)); // in a newer item, or without pending URLs: an older item goes
+  const isDone = (one, last) => last < now && one.hosts.length && one.hosts.every((host) => named.has(host) || (one.pending && pendings.get(host) === 0));
+  for (const [key, { one, last }] of kept) if (now - last > STAYS || isDone(one, last)) kept.delete(key);
   const order = (entry) => [...cost(entry.one), entry.first];
   const differ = (one, other) => order(one).map((part, index) => part - order(other)[index]).find((part) => part !== 0) ?? 0;
-  return [...kept.values()].sort(differ).map(({ one }) => one);
+  return [...kept.values()].sort(differ).map(({ one, last }) => (last < now ? { ...one, pending: 0, what: one.what.replace("is on", "was just on"), many: one.many?.replace("are on", "were just on") } : one));
 }
 
 export function showAttention({ stats, needs }) {

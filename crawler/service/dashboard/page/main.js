@@ -110,7 +110,7 @@ function showCounts(stats) {
   const wrong = missed.wrongOf(stats);
   const broken = sum(wrong, "client", "throttled", "server", "soft");
   failures.showTotals(wrong);
-  write(find("broken-note"), broken ? `and ${format.figure(broken)} broken` : "none broken");
+  write(find("broken-note"), broken ? `and ${format.figure(broken)} with 4xx or 5xx` : "none with 4xx or 5xx");
   write(find("bytes-note"), stats.pages_fetched ? `${format.bytes((stats.bytes_fetched ?? 0) / stats.pages_fetched)} a visit` : "–");
 }
 

@@ -45,7 +45,7 @@ from crawler.job.bucket.layout import (
 )
 from crawler.job.bucket.log_objects import Log
 from crawler.job.bucket.objects import BucketError, Objects, check_objects, put_own
-from crawler.job.bucket.ownership import read_here
+from crawler.job.bucket.ownership import read_here, running_at
 from crawler.job.bucket.restoration import Restored, Wanted, check_empty, every_file, restore
 from crawler.job.bucket.snapshots import Held, Snapshots
 from crawler.job.bucket.tidying import tidy
@@ -90,6 +90,8 @@ def restore_partitions(
     only be read, so partitions may change during the restoration; otherwise, a change raises BucketError. Also raises
     BucketDown, JobError, OSError."""
     disk, before = RealDisk(), None if to_look else _moment(objects, crawl, range(file.partitions))
+    if not to_look and (place := running_at(objects, crawl, file.partitions)) is not None:
+        raise BucketError(_runs(objects, f", among others at {place}"))
     making = directory / RESTORING
     make_private_directory(making, parents=True, exist_ok=True)
     with ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="restore") as executor:
@@ -107,7 +109,7 @@ def restore_partitions(
     if before is not None and _moment(objects, crawl, range(file.partitions)) != before:
         remove_tree(directory / PARTITIONS)
         making.rmdir()
-        raise BucketError(_runs(objects, before))
+        raise BucketError(_runs(objects))
     for each in made:
         note_begun(disk, directory, int(each.directory.name))
     making.rmdir()
@@ -127,9 +129,7 @@ def _moment(objects: Objects, crawl: CrawlObject, partitions: Iterable[int]) -> 
     )
 
 
-def _runs(objects: Objects, moment: _Moment) -> str:
-    at = next((each.owner.place for each in moment.standings if each.owner is not None and not each.is_released), "")
-    where = f", among others at {at}" if at else ""
+def _runs(objects: Objects, where: str = "") -> str:
     return (
         f"the crawl in {objects.address} is running{where}: stop it first, because copies of its partitions made at "
         "different times lack the links between them"

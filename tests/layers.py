@@ -104,7 +104,7 @@ MODULES: dict[str, str] = {
         bucket.keeping
     """,
     "inspect": """
-        statistics hosts_now host_table host_settings host_states job_reader
+        host_states statistics hosts_now host_table host_settings job_reader
         crawl_partitions known_urls explanation record_stream survey_reader crawl_reader
         export.columns job_view
         export.kept_parts

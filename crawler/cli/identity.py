@@ -28,7 +28,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     new.add_argument("--agent", metavar="URL", help="origin of the web server, as in https://bot.example")
     new.add_argument("--contact", metavar="TEXT", help="how to reach you, for the page about the crawler")
     new.add_argument("--token", metavar="NAME", default="crawler", help="the crawler's name in robots.txt (crawler)")
-    new.add_argument("--sign-only", action="store_true", help="only sign the directory again, without a new key")
+    new.add_argument("--sign-only", action="store_true", help="sign the directory again; no new key while one is valid")
     new.set_defaults(run=_new)
 
     check = actions.add_parser("check", help="fetch the published directory, and list its faults")
@@ -39,7 +39,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 def _new(arguments: argparse.Namespace) -> int:
     folder, root, now = arguments.dir, arguments.dir / "public", time.time()
     path, about, listed = folder / "identity.jwk", root / "index.html", root / PATH[1:]
-    old = read_key_file(path) if path.exists() else KeySet([])
+    old = read_key_file(path) if path.exists() or arguments.sign_only else KeySet([])
     agent = arguments.agent or old.agent
     if (fault := fault_of_origin(agent)) is not None:
         raise UsageError(f"--agent {fault}")

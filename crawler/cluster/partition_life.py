@@ -258,8 +258,8 @@ class PartitionLife:
         """Start the claim's epoch durably, then send under it. Raises CarrierError, StaleEpochError, BucketDown,
         BucketError, OSError."""
         ownership, job, stored = self._shared.ownership, partition.job, self._shared.options.stored
-        # Another process may have claimed, owned and released the partition since the last epoch.
-        if partition.epoch and stored is not None and not await stored.owns(self._number, stored_epoch):
+        # Another process may have claimed, owned and released the partition since it was opened or last claimed here.
+        if stored is not None and not await stored.owns(self._number, stored_epoch):
             await ownership.free(self._name)
             partition.claim_changed.set()
             return

@@ -9,7 +9,7 @@ from crawler.base.settings.parts import Settings
 from crawler.engine.judge import failure_class
 from crawler.frontier.entry import Entry
 from crawler.frontier.lease import Lease
-from crawler.frontier.retries import retry_wait, tries_of
+from crawler.frontier.retries import tries_of, waits_left
 from crawler.job.job import Job
 from crawler.web.fetch import Failure
 
@@ -45,7 +45,7 @@ class FailingSeeds:
         of_robots, entry = lease.entry is None, self._entry(lease)
         before = lease.host.politeness.robots_tries if of_robots else entry.tries
         retried, tries = name if of_robots else entry.href, tries_of(failed_as, self._retry)
-        waits = [retry_wait(number, self._retry, retried) for number in range(before + 1, tries)]
+        waits = waits_left(before, tries, self._retry, retried)
         number = counted(len(waits), "more try", "more tries")
         again = f"up to {number}, in at least {duration(sum(waits))}" if waits else "no more tries"
         log.warning("%s cannot be fetched: %s; %s", entry.href, failure.error, again)

@@ -118,11 +118,8 @@ class Gauges:
 
     @property
     def hosts(self) -> HostFigures:
-        found, frontier = self.states.found, self._job.frontier
-        silent, pending = frontier.hosts_without_page, frontier.hosts_pending
-        if found is None:
-            return HostFigures(pending, None, without_page=silent)
-        return HostFigures(pending, found.counts, found.times.slowest, found.times.growing, silent, found.scripted)
+        frontier = self._job.frontier
+        return HostFigures(frontier.hosts_pending, frontier.hosts_without_page, self.states.found)
 
     async def _observe(self, runs: Callable[[], bool]) -> None:
         while True:

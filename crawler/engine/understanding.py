@@ -229,14 +229,14 @@ class Understanding:
 
     def obey(self, draft: Draft) -> None:
         """Drop a page that may not be used for the crawl's purpose. A page is also dropped if its elements, which may
-        refuse the use, could not be read."""
+        refuse the use, were not read, as those of errors."""
         record = draft.record
         if not self._purpose.uses:
             return
         if (refused := self.refusal(record)) is not None:
             dropped(draft, refused)
             return
-        is_page = 200 <= (record.status or 0) < 300 and is_html(record.content_type)
+        is_page = draft.location is None and record.status != NOT_MODIFIED and is_html(record.content_type)
         if draft.response is None or record.outcome is Outcome.FAILED or (is_page and not draft.is_page):
             draft.is_kept = False
         elif record.outcome is Outcome.FETCHED and 200 <= (record.status or 0) < 300:

@@ -468,20 +468,22 @@ class Visitor:
         if challenge is not None and not challenge.login:
             barred(draft, challenge)  # the page does not belong to the site
             return
-        record.robots, record.consent, record.license = facts.robots, facts.consent, facts.license
-        record.consent = stricter(record.consent, await self.robots.licensed(lease, draft))
+        of_header = await self.robots.licensed(lease, draft)
+        record.robots, record.license = facts.robots, facts.license
+        record.consent = stricter(facts.consent, of_header, await self.robots.licensed(lease, draft))
         if self._understanding.headings.follows(facts.robots):
             self._refresh(draft, facts.refresh, facts.base)
         if isinstance(content, Unreadable):
             unread(draft, content.error)
             return
+        is_refused = self._understanding.refusal(record) is not None
+        page = replace(page, described=None) if is_refused else page  # code and outputs get no link texts
         likeness = discovery.compare(entry, body, facts.written, content)
         judged = likeness.judged
         parts: Iterable[Outlinks | Unreadable] = discovery.outlinks(entry, page, facts.base, likeness)
         if self._code.focus is not None:
             # A page that its host or the crawler substituted for the requested one is not rated.
-            rated = challenge is None and not entry.probe and judged.kind is PageKind.PAGE
-            rated = rated and self._understanding.refusal(record) is None
+            rated = challenge is None and not entry.probe and judged.kind is PageKind.PAGE and not is_refused
             parts = await self._code.focus.page(lease, draft, parts, rated=rated)
         links = await self._discovered(entry, parts)
         if isinstance(links, Unreadable):

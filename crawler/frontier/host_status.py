@@ -31,13 +31,14 @@ class HostState(StrEnum):
     LEASED = "leased"  # a request for a page is in flight
     IDLE = "idle"  # no URLs left
     SNOOZED = "snoozed"
-    WAITING = "waiting"  # it is not due yet
+    HELD = "held"  # it is not due yet because of a failure, a refusal or its Retry-After
+    WAITING = "waiting"  # it is not due yet because of its gap, its hours or the rate of its group
     QUEUED = "queued"  # it is due, and waits for its turn or for a slot
     READY = "ready"  # it is due, and nothing blocks it
 
 
-# Requests to these hosts have stopped, or nothing is queued.
-_WITHOUT_TIME = (HostState.BLOCKED, HostState.RETIRED, HostState.PAUSED, HostState.IDLE)
+# States in which a host's URLs take no time: they are finished without a request, or wait for the user.
+UNTIMED = (HostState.BLOCKED, HostState.RETIRED, HostState.PAUSED, HostState.IDLE)
 
 
 class HostRow(Struct, frozen=True):
@@ -138,7 +139,7 @@ def describe(
     """Return the row of a host at ``now``. A host read from the store has nothing in flight."""
     state = state_of(host, now, budget, serving)
     rule, reason = _why(host, state, now, budget, serving)
-    next_time = next_time_of(host) if state not in _WITHOUT_TIME and host.queue.size else None
+    next_time = next_time_of(host) if state not in UNTIMED and host.queue.size else None
     opens = hours_of(settings.hours, settings.time_zone).opens(now) if settings.hours else now
     if opens > now and state in (HostState.READY, HostState.QUEUED, HostState.WAITING) and opens >= (next_time or 0.0):
         # The host was not due since its hours ended, or was read from the store, which records this hold as a gap.
@@ -188,8 +189,10 @@ def state_of(host: Host, now: float, budget: BudgetSettings, serving: Serving = 
         return HostState.IDLE
     if next_time_of(host) <= now:
         return HostState.READY if _bar(host, serving) is None else HostState.QUEUED
-    snoozed = politeness.hold_reason is HoldReason.SNOOZED and politeness.next_time > now
-    return HostState.SNOOZED if snoozed else HostState.WAITING
+    reason = politeness.hold_reason
+    if politeness.next_time > now and not reason.holds:
+        return HostState.WAITING
+    return HostState.SNOOZED if reason is HoldReason.SNOOZED and politeness.next_time > now else HostState.HELD
 
 
 def _bar(host: Host, serving: Serving) -> Bar | None:

@@ -43,6 +43,11 @@ class HoldReason(IntEnum):
         """True if the rule is only the gap between two requests."""
         return self in _GAPS
 
+    @property
+    def holds(self) -> bool:
+        """True if the rule is a consequence of what the host did."""
+        return HoldReason.RETRY_AFTER <= self <= HoldReason.ERRORS
+
 
 _GAP = HoldReason.GAP
 _GAPS = frozenset((HoldReason.NONE, HoldReason.GAP, HoldReason.CRAWL_DELAY))

@@ -31,6 +31,11 @@ def retry_wait(tries: int, settings: RetrySettings, name: str) -> float:
     return wait * (1 + _JITTER * jitter(name, tries))
 
 
+def waits_left(tries: int, most: int, settings: RetrySettings, name: str) -> list[float]:
+    """Return the waits of a URL after its next try if all tries fail: ``tries`` did so far, of at most ``most``."""
+    return [retry_wait(number, settings, name) for number in range(tries + 1, most)]
+
+
 def longest_retry(settings: RetrySettings) -> float:
     """Return the longest time that any URL waits for its next try, in seconds."""
     return settings.max_wait * (1 + _JITTER)

@@ -187,7 +187,7 @@ def back_up(directory: Path, to: str, take: Callable[[Path], None], now: float) 
         failpoint("backup.done")
         if last is not None:
             objects.delete([_key(number) for number in range(max(1, last.number - 1), last.number)])
-            tidy(objects, now)
+            tidy(objects)
     return made
 
 

@@ -18,8 +18,8 @@ from crawler.base.settings.sites import Sites
 from crawler.frontier.capacity import AT_ONCE, Serving
 from crawler.frontier.frontier import Frontier
 from crawler.frontier.host import Host, host_name
-from crawler.frontier.host_status import HostState, ScriptedHosts, state_of
-from crawler.frontier.pace import HostTimes, Work
+from crawler.frontier.host_status import UNTIMED, HostState, ScriptedHosts, state_of
+from crawler.frontier.pace import HostTimes, tried_until
 from crawler.frontier.queues import read_host
 
 INTERVAL = 1.0  # seconds from the end of one pass over all hosts to the next
@@ -28,33 +28,32 @@ SLICE = 128  # hosts per slice
 SETTLED_MOST = 20_000  # maximum number of hosts counted in one go when the crawl has ended
 
 
-# States in which a host's URLs take no time: they are finished without a request, or wait for the user.
-UNTIMED = (HostState.BLOCKED, HostState.RETIRED, HostState.PAUSED, HostState.IDLE)
-
-
 class HostCount(Struct):
-    """The hosts counted so far: their number by state, the times that their queues take, and signs that they need a
-    browser."""
+    """The hosts counted so far: their number by state, the times that their queues take, signs that they need a
+    browser, and the number of URLs that failed and wait for another try."""
 
     counts: dict[str, int]
     times: HostTimes
+    store: Reader
     scripted: ScriptedHosts = field(default_factory=ScriptedHosts)
+    retrying: int = 0
 
     @classmethod
-    def begin(cls, settings: Settings, now: float) -> HostCount:
+    def begin(cls, settings: Settings, store: Reader, now: float) -> HostCount:
         """Return a count without any hosts yet, as of ``now``."""
         times = HostTimes(settings.politeness.host_key, now)
-        return cls({state.value: 0 for state in HostState}, times)
+        return cls({state.value: 0 for state in HostState}, times, store)
 
     def add(self, host: Host, sites: Sites, now: float, serving: Serving = AT_ONCE) -> None:
         """Count a host."""
         own = sites.of_host(host.name)
         state = state_of(host, now, own.budget, serving)
         self.counts[state.value] += 1
+        self.retrying += host.queue.retry_size
         if "browser" not in sites.stated(host.name) or own.browser.when != "never":
             self.scripted.add(host.name, host.tally.pages, host.tally.scripted)
         if state not in UNTIMED:
-            self.times.add(Work.of(host), own.politeness)
+            self.times.add(host, own.politeness, tried_until(self.store, host, sites.settings.retry))
 
 
 class HostStates:
@@ -81,7 +80,7 @@ class HostStates:
         loop = asyncio.get_running_loop()
         while True:
             start: bytes | None = b""
-            found = HostCount.begin(self.sites.settings, self._clock())
+            found = HostCount.begin(self.sites.settings, self._store, self._clock())
             while start is not None:
                 began = loop.time()
                 start = self._look(start, SLICE, found)
@@ -92,7 +91,7 @@ class HostStates:
     def settle(self) -> None:
         """Count all hosts now that the crawl has ended, unless there are too many."""
         if self._frontier.hosts <= SETTLED_MOST:
-            found = HostCount.begin(self.sites.settings, self._clock())
+            found = HostCount.begin(self.sites.settings, self._store, self._clock())
             self._look(b"", SETTLED_MOST, found)
             self.found = found
 

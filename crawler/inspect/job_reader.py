@@ -148,7 +148,7 @@ def job_stats(directory: Path) -> dict[str, Any]:
     with open_job(directory) as job:
         seen, ledger = job.seen_figures(), job.ledger()
         pending, now, sites = 0, job_time(job.store), Sites(job.settings)
-        found, silent = HostCount.begin(job.settings, now), dict.fromkeys(NO_PAGE_CAUSES, 0)
+        found, silent = HostCount.begin(job.settings, job.store, now), dict.fromkeys(NO_PAGE_CAUSES, 0)
         for host in hosts(job.store):
             pending += host.queue.size > 0
             if host.no_page is not None:
@@ -170,7 +170,7 @@ def job_stats(directory: Path) -> dict[str, Any]:
                 | markdown_size(directory),
                 endless=job.settings.recrawl.enabled,
             ),
-            HostFigures(pending, found.counts, found.times.slowest, without_page=silent, scripted=found.scripted),
+            HostFigures(pending, silent, found),
             None,
             state=shown,
             now=now,

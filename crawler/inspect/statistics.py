@@ -9,10 +9,9 @@ from msgspec import Struct
 from msgspec.structs import asdict, replace
 
 from crawler.frontier.capacity import Bar, Serving
-from crawler.frontier.host_status import ScriptedHosts
-from crawler.frontier.pace import HostTime, Work
 from crawler.frontier.rendering.recall import recall_figures
 from crawler.frontier.slot_share import ALL
+from crawler.inspect.host_states import HostCount
 from crawler.job.checkpoint.generations import Manifest
 from crawler.job.metrics.catalogue import KEYS, Counters
 from crawler.job.metrics.outlook import Pace, SeenAhead, time_left
@@ -39,17 +38,12 @@ class JobFigures(Struct, frozen=True):
 
 
 class HostFigures(Struct, frozen=True):
-    """The number of hosts with pending URLs, and the number of hosts in each state; None if unknown. ``slowest`` is the
-    host whose queue will take longest; None if unknown or if all queues are empty. ``growing`` is a host whose queue
-    grows as fast as it is read. ``without_page`` counts the hosts that returned no page, by cause; ``scripted`` are
-    those that probably need a browser."""
+    """The number of hosts with pending URLs, and of those that returned no page, by cause. ``found`` is the last count
+    of all hosts; None if there is none."""
 
-    pending: int | None
-    by_state: dict[str, int] | None
-    slowest: HostTime | None = None
-    growing: Work | None = None
-    without_page: Mapping[str, int] | None = None
-    scripted: ScriptedHosts | None = None
+    pending: int
+    without_page: Mapping[str, int]
+    found: HostCount | None
 
 
 class FailingProxy(Struct, frozen=True):
@@ -124,7 +118,9 @@ def assemble(
     if run is not None:
         in_flight, recent, shown = run.in_flight, run.recent, {**run.shown}
         pace = None if job.endless else run.pace
-    left = time_left(pace, counters.pending, hosts.slowest, hosts.growing)
+    found = hosts.found
+    slowest, growing = (None, None) if found is None else (found.times.slowest, found.times.growing)
+    left = time_left(pace, counters.pending, slowest, growing)
     at_end, warning, seen = ahead.at_end, ahead.warning, _own(job.seen, counters.urls_admitted)
     if at_end is not None:
         # The ledger finds all URLs that the seen-set would skip.
@@ -136,16 +132,17 @@ def assemble(
         "endless": job.endless,
         "urls_pending": counters.pending - in_flight,
         "urls_in_flight": in_flight,
+        "urls_retrying": found and found.retrying,
         **_by_last_visit(counters),
         "revisits": counters.revisits - counters.urls_returned,
         "render_cpu_seconds": counters.render_ms / 1000,
         "render_recall": recall_figures(counters.audited),
         "harvest": _harvest(counters, recent),
         "hosts_pending": hosts.pending,
-        "hosts_by_state": hosts.by_state,
+        "hosts_by_state": found and found.counts,
         "hosts_without_page": hosts.without_page,
-        "hosts_need_browser": _fields(hosts.scripted),
-        "slowest_host": _fields(hosts.slowest),
+        "hosts_need_browser": _fields(found and found.scripted),
+        "slowest_host": _fields(slowest),
         "time_left": _fields(left),
         "seen": _seen(seen, job.ledger),
         "seen_at_end": _fields(at_end),

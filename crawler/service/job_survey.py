@@ -39,13 +39,14 @@ UNREADABLE = (*DAMAGE, JobError, OSError)
 
 class Progress(Struct, frozen=True):
     """The state of counting: ``read`` is the share of final records counted (0 to 1), ``recent`` are the newest.
-    ``fault`` is the reason why counting stopped."""
+    ``fault`` is the reason why counting stopped, ``throttled`` the number of URLs answered 429."""
 
     records: int = 0
     complete: bool = False
     read: float = 0.0
     recent: tuple[dict[str, Any], ...] = ()
     fault: str | None = None
+    throttled: int = 0
 
 
 class JobSurvey:
@@ -89,14 +90,13 @@ class JobSurvey:
         return await self._answer.get()
 
     def news(self) -> dict[str, Any]:
-        """Return the number of records counted since the last call, and the newest ones, newest first. Returns 0 and no
-        records while those of earlier runs are still being counted."""
+        """Return the number of records counted since the last call, the newest ones, newest first, and the number of
+        URLs answered 429. Returns 0 and no records while those of earlier runs are still being counted."""
         now, told = self.progress, self._told
         self._told = now.records if now.complete else None
-        if told is None or self._told is None:
-            return {"records": [], "records_new": 0}
-        fresh = [row for row in now.recent if row["number"] > told]
-        return {"records": fresh, "records_new": max(0, now.records - told)}
+        since = now.records if told is None or self._told is None else told
+        fresh = [row for row in now.recent if row["number"] > since]
+        return {"records": fresh, "records_new": max(0, now.records - since), "answered_429": now.throttled}
 
     async def close(self) -> None:
         """Stop counting. Call it after the last request."""
@@ -122,7 +122,8 @@ class JobSurvey:
             fault = fault_text(self.directory, error)
         survey, complete = reader.survey, fault is None and reader.is_complete
         recent = tuple(msgspec.to_builtins(survey.recent[: -NEWS - 1 : -1]))
-        return Progress(survey.records, complete, reader.part, recent, fault), time.thread_time() - began
+        throttled = survey.top["statuses"].get("429")[0]
+        return Progress(survey.records, complete, reader.part, recent, fault, throttled), time.thread_time() - began
 
     def _pause(self) -> float:
         now = self.progress

@@ -12,7 +12,7 @@ import pytest
 
 from crawler.engine.lifecycle import Stop
 from crawler.job.bucket.layout import is_at_work
-from tests.cluster.members import Bucket, Crawling, Door, Working, chain, with_delay
+from tests.cluster.members import Bucket, Crawling, Door, Line, Working, chain, with_delay
 
 PARTITIONS = 4
 
@@ -129,6 +129,30 @@ def test_a_machine_that_wakes_when_its_successor_has_left_asks_nothing_for_what_
         await asyncio.sleep(5.0)
         await a.stop()
         b.line.is_cut = b.door.is_away = False
+        await to_the_end(b)
+
+    crawl.live(test)
+    check(crawl)
+
+
+def test_a_machine_that_was_cut_off_before_its_first_request_asks_nothing_for_what_another_has_had(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    crawl = crawling(tmp_path)
+    crawl.seeds = tuple(crawl.pages)[::16]
+    latencies = iter((0.0, 0.3))
+    monkeypatch.setattr(crawl, "line", lambda: Line(crawl.carrier, next(latencies)))
+
+    async def test(crawl: Crawling) -> None:
+        a = crawl.begin("a", home="a")
+        await until(lambda: len(crawl.asked) > 20)
+        b = crawl.begin("b", home="b")
+        await until(lambda: len(b.member.runs) > 0)
+        b.line.is_cut = True  # it owns the partition, and cannot say so
+        await until(lambda: len(a.member.runs) == PARTITIONS)
+        await asyncio.sleep(5.0)
+        await a.stop()
+        b.line.is_cut = False
         await to_the_end(b)
 
     crawl.live(test)

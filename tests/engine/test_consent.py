@@ -24,6 +24,7 @@ from crawler.job.output.changes import Change, change_of
 from crawler.job.records import decode_counters
 from crawler.job.recovery import COUNTERS
 from crawler.job.store.rocks import RocksStore
+from tests.engine.test_archiving import on_the_wire
 from tests.engine.test_directives import answer, meta
 from tests.engine.test_text_output import Slow
 from tests.jobs import rows, verify
@@ -66,6 +67,11 @@ def log(page):
 
 def score(page):
     return log(page) and 1.0
+
+def follows(link):
+    with open("texts", "a") as out:
+        out.write(f"{link.text}\\n")
+    return True
 """
 
 
@@ -115,7 +121,8 @@ def job(site: Site, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A crawl for training, which was killed again and again."""
     here = tmp_path_factory.mktemp("crawl")
     (here / "shop.py").write_text(MODULE)
-    (here / "crawl.toml").write_text('[hooks]\non_page = "shop:log"\n[output]\nheaders = ["x-word"]\n')
+    hooks = '[hooks]\non_page = "shop:log"\nfilter_link = "shop:follows"\n'
+    (here / "crawl.toml").write_text(f'{hooks}[output]\nheaders = ["x-word"]\n')
     (here / "seeds").write_text(site.url("/"))
     flags = ("--allow-private", "--delay", "0", "--per-host", "4", "--capacity", "4096", "--job", "job")
     more = ("--config", "crawl.toml", "--purpose", "ai-train", "--output", OUTPUTS)
@@ -168,6 +175,7 @@ def test_no_file_and_no_row_of_the_job_has_a_word_of_them(job: Path) -> None:
 def test_code_of_the_user_is_not_given_them(job: Path, site: Site) -> None:
     seen = {url.removeprefix(site.url("")) for url in (job.parent / "log").read_text().split()}
     assert seen == {path for path in expected() if not is_refused(path)}
+    assert set((job.parent / "texts").read_text().split("\n")) == {"word", ""}
 
 
 def test_exports_have_nothing_of_them(job: Path, tmp_path: Path) -> None:
@@ -218,6 +226,17 @@ def test_errors_keep_their_outcome(tmp_path: Path, status: int) -> None:
     (record,) = lab.records()
     assert (record["outcome"], record["status"], record["consent"]["ai-train"]) == ("fetched", status, "no")
     assert not {"kept", "etag"} & record.keys()
+
+
+@pytest.mark.parametrize("status", [404, 403, 503])
+def test_the_html_of_an_error_is_not_kept_because_its_elements_are_not_read(tmp_path: Path, status: int) -> None:
+    page = on_the_wire(answer(NOAI + SECRET, status=status))
+    for purpose, kept in ((FOR_TRAINING.purpose, False), (PurposeSettings(), True)):
+        settings = replace(FOR_TRAINING, purpose=purpose, retry=RetrySettings(tries=1))
+        lab = Laboratory(tmp_path / str(kept), {A: page}, settings)
+        lab.run(A)
+        (record,) = lab.records()
+        assert (record["outcome"], record["status"], "kept" in record) == ("fetched", status, kept)
 
 
 @pytest.mark.parametrize(("unstated", "outcome", "counted"), [("allow", "fetched", 1), ("refuse", "excluded", 0)])

@@ -19,7 +19,9 @@ from crawler.base.settings.parts import (
     BrowserSettings,
     OutputSettings,
     PolitenessSettings,
+    PurposeSettings,
     RecrawlSettings,
+    RobotsSettings,
     SitesSettings,
     SiteTable,
 )
@@ -230,6 +232,29 @@ def test_the_archive_has_the_answer_what_it_asked_for_and_the_document(
     headers, document = found[-1]
     assert document == b"<title>Made</title><p>made"
     assert headers["WARC-Refers-To"] == found[1][0]["WARC-Record-ID"]
+
+
+@pytest.mark.parametrize(
+    ("robots", "headers", "kind", "archived"),
+    [
+        ("", {}, "application/json", True),
+        ("", {"X-Robots-Tag": "noindex"}, "application/json", True),
+        ("", {"X-Robots-Tag": "noai"}, "application/json", False),
+        ("User-agent: *\nContent-Signal: /api ai-train=no", {}, "application/json", False),
+        ("", {}, "text/html", False),  # an element may refuse
+    ],
+)
+def test_what_refuses_the_purpose_is_not_archived_with_the_page_that_asks_for_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, robots: str, headers: dict[str, str], kind: str, archived: bool
+) -> None:
+    api = on_the_wire(replace(simulated_page("made"), content_type=kind, headers=headers))
+    pages: dict[str, Any] = {AT: on_the_wire(simulated_page(SHELL)), f"{AT}api": api, f"{AT}robots.txt": robots}
+    for_training = {"purpose": PurposeSettings(("ai-train",)), "output": OutputSettings(("warc",))}
+    lab = laboratory(tmp_path, pages, MadeUp(), monkeypatch, robots=RobotsSettings(), **for_training)
+    lab.run(AT)
+    with (tmp_path / "warc" / "crawl-000001.warc.gz").open("rb") as stream:
+        urls = {each.rec_headers["WARC-Target-URI"] for each in ArchiveIterator(stream)}
+    assert (AT in urls, f"{AT}api" in urls) == (True, archived)
 
 
 @pytest.mark.parametrize(

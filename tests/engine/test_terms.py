@@ -145,6 +145,16 @@ def test_a_license_of_a_page_holds_for_that_page(tmp_path: Path, pages: dict[str
     assert (asked(lab).count("c"), sum(each.endswith("l.xml") for each in asked(lab))) == (2, 1)
 
 
+@pytest.mark.parametrize(("of_header", "of_element"), [(LICENSE, FREE), (FREE, LICENSE)])
+def test_of_the_licenses_in_header_and_element_the_stricter_holds(
+    tmp_path: Path, of_header: str, of_element: str
+) -> None:
+    page = answer(ELEMENT.format("/e.xml"), ("Link", f"</h.xml>; {RSL}"))
+    lab = crawled(tmp_path, {f"{A}c": page, f"{A}h.xml": answer(of_header), f"{A}e.xml": answer(of_element)})
+    assert outcomes(lab) == {"": "fetched", "open/b": "fetched", "c": "excluded"}
+    assert (asked(lab).count("h.xml"), asked(lab).count("e.xml")) == (1, 1)
+
+
 def test_a_license_that_many_pages_name_is_asked_for_once(tmp_path: Path) -> None:
     paths = [f"{A}{number}" for number in range(9)]
     named = dict.fromkeys(paths, answer(ELEMENT.format("/l.xml")))

@@ -34,6 +34,7 @@ HOSTS = {
     HostState.PAUSED: made_host("c.test:80", size=1, paused=True),
     HostState.IDLE: Host("d.test:80"),
     HostState.SNOOZED: made_host("e.test:80", size=1, next_time=NOW + 60, hold_reason=HoldReason.SNOOZED),
+    HostState.HELD: made_host("k.test:80", size=1, next_time=NOW + 1, hold_reason=HoldReason.RETRY_AFTER),
     HostState.WAITING: made_host("f.test:80", size=1, next_time=NOW + 1, hold_reason=HoldReason.GAP),
     HostState.READY: made_host("g.test:80", size=1, next_time=NOW - 1, hold_reason=HoldReason.SNOOZED),
     HostState.LEASED: made_host("h.test:80", size=1, leased=1, taken=1, next_time=NOW + 60),

@@ -89,8 +89,8 @@ def test_what_holds_one_port_of_a_name_holds_the_others() -> None:
     hosts = [held, named("a.test:80"), named("a.test.b:80"), snoozed, named("b.test:80")]
     rows = rows_of(hosts, HostsNow(MemoryStore()))
     assert {name: row["state"] for name, row in rows.items()} == {
-        "a.test:443": "waiting",
-        "a.test:80": "waiting",
+        "a.test:443": "held",
+        "a.test:80": "held",
         "a.test.b:80": "ready",
         "b.test:443": "snoozed",
         "b.test:80": "ready",
@@ -113,7 +113,7 @@ def test_the_gap_of_a_host_counts_the_crawl_delay_of_all_ports_of_its_name() -> 
     assert [row["gap_seconds"] for row in alone.values()] == [30.0, 5.0, 1.0, 1.0, 1.0]
 
 
-@pytest.mark.parametrize(("fresh", "wait", "state"), [(0, 60.0, "waiting"), (0, -9.0, "ready"), (1, 60.0, "ready")])
+@pytest.mark.parametrize(("fresh", "wait", "state"), [(0, 60.0, "held"), (0, -9.0, "ready"), (1, 60.0, "ready")])
 def test_a_host_whose_urls_wait_for_their_next_try_is_not_ready(fresh: int, wait: float, state: str) -> None:
     host, store = made_host("a.test:80", size=1 + fresh, next_time=NOW - 5.0), MemoryStore()
     host.queue.retry_size = 1

@@ -13,8 +13,8 @@ from msgspec.structs import replace
 
 from crawler.base.settings.parts import PolitenessSettings, RobotsSettings
 from crawler.engine.run import Run
-from crawler.frontier.host import decode_host, encode_host
-from crawler.frontier.pace import Work, pace, time_of
+from crawler.frontier.host import Host, decode_host, encode_host
+from crawler.frontier.pace import HostTime, HostTimes
 from crawler.job.job import Job
 from crawler.job.metrics.attention import attention
 from crawler.job.metrics.sentences import working
@@ -137,15 +137,28 @@ def test_a_record_tells_the_time_of_its_host(
 ) -> None:
     host = made_host("h.test:80", size=size, next_time=NOW + wait)
     host.politeness.crawl_delay, host.politeness.latency = crawl_delay, latency
-    told = time_of(Work.of(host), NOW, PolitenessSettings())
-    assert Work.of(decode_host(host.name, encode_host(host))) == Work.of(host)
-    each = pace(crawl_delay, latency, PolitenessSettings())
-    assert told.seconds == (max(0.0, wait) + size * each if size else 0.0)
+    told = times_of(host, PolitenessSettings())
+    assert times_of(decode_host(host.name, encode_host(host)), PolitenessSettings()) == told
+    each = max(1.0, min(crawl_delay or 0.0, 60.0)) + (latency or 0.0)
+    assert (told.seconds if told else None) == (pytest.approx(max(0.0, wait) + size * each) if size else None)
 
 
-def test_slots_share_the_time_of_a_response_but_not_the_gap() -> None:
-    settings = PolitenessSettings(delay=1.0)
-    assert pace(None, 5.0, settings) == 6.0
-    assert pace(None, 5.0, replace(settings, per_host=3)) == 2.0
-    assert pace(None, 0.2, replace(settings, per_host=3)) == 1.0
-    assert pace(4.0, None, settings) == 4.0
+def times_of(host: Host, settings: PolitenessSettings) -> HostTime | None:
+    """The time of a single host."""
+    times = HostTimes("origin", NOW)
+    times.add(host, settings)
+    return times.slowest
+
+
+@pytest.mark.parametrize(
+    ("crawl_delay", "latency", "per_host", "seconds"),
+    [(None, 5.0, 1, 6.0), (None, 5.0, 3, 2.0), (None, 0.2, 3, 1.0), (4.0, None, 1, 4.0)],
+)
+def test_slots_share_the_time_of_a_response_but_not_the_gap(
+    crawl_delay: float | None, latency: float | None, per_host: int, seconds: float
+) -> None:
+    host = made_host("h.test:80", size=1, next_time=NOW)
+    host.politeness.crawl_delay, host.politeness.latency = crawl_delay, latency
+    time = times_of(host, PolitenessSettings(delay=1.0, per_host=per_host))
+    assert time is not None
+    assert time.seconds == seconds

@@ -58,7 +58,7 @@ def test_the_result_reads_the_job_as_records_and_as_tables(tmp_path: Path, site:
     assert repr(result.job.records("failed", "blocked")) == f"<Records of {tmp_path / 'job'}: failed, blocked>"
     with pytest.raises(ValueError, match="'fetchd'"):
         result.job.records("fetchd")
-    assert "1 failed, 0 pending" in capsys.readouterr().err.splitlines()[-1]
+    assert "1 URL failed, 0 pending" in capsys.readouterr().err.splitlines()[-1]
 
     table = result.job.records().to_arrow()
     assert sorted(table["url"].to_pylist()) == sorted(seeds)

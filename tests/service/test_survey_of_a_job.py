@@ -214,6 +214,7 @@ def test_listeners_hear_of_every_record_once(tmp_path: Path) -> None:
     assert numbers == sorted(set(numbers))
     assert numbers[-1] == len(records)
     assert max(len(each["records"]) for each in ticks) <= 8
+    assert [each["answered_429"] for each in ticks][-1] == sum(row["status"] == 429 for row in records)
     for each in ticks:
         assert len(each["records"]) == min(8, each["records_new"])
     for row in (row for each in ticks for row in each["records"]):

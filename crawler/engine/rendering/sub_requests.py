@@ -23,8 +23,11 @@ from msgspec.structs import replace
 from crawler.base.settings.parts import Settings
 from crawler.engine.links_and_redirects import Discovery
 from crawler.engine.robots_visit import RobotsVisits
+from crawler.engine.understanding import Understanding
+from crawler.frontier.entry import Entry
 from crawler.frontier.host_closed import HostClosed
 from crawler.frontier.lease import Lease
+from crawler.job.verdict import Draft
 from crawler.url.refusal.forbidden_targets import refusal_of_href
 from crawler.url.urls.canonicaliser import Canonical, Canonicaliser
 from crawler.web.browser.asked import lowered, passed_on, preflight, refusal_of
@@ -155,9 +158,20 @@ class SubRequests:
 
         result, ours = await network.borrowing.ask(lease, href, fetch)
         self.interrupted = self.interrupted or ours
-        if result.raw is not None:
+        if result.raw is not None and self._may_keep(href, result):
             self.exchanges.append((href, context.clock() - result.seconds, result.raw))
         return result
+
+    def _may_keep(self, href: str, result: Response | Failure) -> bool:
+        """Return whether the answer may be archived: if the crawl has purposes, it must not refuse them."""
+        network, entry = self._network, Entry(href, 0)
+        understanding, context = Understanding(network.settings), network.context
+        draft = context.reading.read(understanding.verdict, entry, result, context.clock(), False, False)
+        if not isinstance(draft, Draft):
+            return not network.settings.purpose.uses  # a failure of which no elements were read
+        network.robots.add_terms(network.job.frontier.queue_of(href), draft.record)
+        understanding.obey(draft)
+        return draft.is_kept
 
     async def _lease(self, href: str) -> Lease | Refusal:
         """Return a lease on the URL's host with a place at the gate, or the reason why there is none. The host's

@@ -316,13 +316,13 @@ class Keeping:
     def _tidy(self, whole: bool) -> None:
         """Forget released partitions of which a later owner has stored a snapshot. With ``whole``, which only one
         process sets, remove all unneeded objects from the bucket."""
-        self._tidied = now = self._clock()
+        self._tidied = self._clock()
         for partition, left in list(self._left.items()):
             newest = newest_snapshot(self.objects, partition)
             if newest is not None and newest.epoch > left[0] and self._left.get(partition) is left:
                 self._left.pop(partition, None)
         if whole:
-            tidy(self.objects, now)
+            tidy(self.objects)
 
     # -- an unavailable store ----------------------------------------------------------------------------------
 

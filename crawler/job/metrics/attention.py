@@ -61,8 +61,9 @@ def _of_the_run(stats: Mapping[str, Any]) -> Iterator[Need]:
         act = "The events show the reason. Correct the seeds or the settings, and run the crawl again."
         yield Need("nothing-fetched", nothing, "Nothing was fetched", act)
     elif stats.get("state") == "stopped" and not stats.get("pages_fetched"):
-        failed = f": {counted(stats['retries'], 'request')} failed" if stats.get("retries") else ""
-        text = f"no page was fetched before it stopped{failed}"
+        failed = f"{counted(stats['retries'], 'request')} failed" if stats.get("retries") else ""
+        why = "; ".join(filter(None, [failed, stats.get("stopped")]))
+        text = f"no page was fetched before it stopped{why and f': {why}'}"
         act = "The events show the reason. Run the same command to resume."
         yield Need("nothing-fetched", text, "Nothing has been fetched so far", act)
     if stats.get("stopped_by") == KILLED:
@@ -133,7 +134,8 @@ def _of_hosts(stats: Mapping[str, Any]) -> Iterator[Need]:
     if in_vain:
         in_trouble = in_vain - without.get("excluded", 0)
         told = in_trouble >= many
-        act = "crawler hosts --sort no_page lists them. If the local network is the cause, fix it and visit them again."
+        act = "If they answered 429, visit them again later, with a longer politeness.delay. If the local network is "
+        act += "at fault, fix it and visit them again. crawler hosts --sort no_page lists all of them."
         level = Level.BAD if told else Level.WAIT if in_trouble else Level.NOTE
         yield Need("hosts-without-page", without_page(stats), "Hosts gave no page", act, level, told)
     if retired >= many and retired > in_vain:

@@ -264,6 +264,7 @@ _OTHERS: dict[str, Statistic] = {
     "slowest_host": shown(None),
     "urls_pending": gauge("URLs in the frontier that are waiting to be fetched."),
     "urls_in_flight": gauge("URLs that were handed out and are not finished yet."),
+    "urls_retrying": gauge("Pending URLs that failed and wait for another try.", whole),
     "urls_by_outcome": gauge("URLs by the outcome of their last visit.", label=Label("outcome")),
     "pages_by_status": gauge("Pages by the class of their status at the last visit.", label=Label("class")),
     "hosts_pending": gauge("Hosts with URLs that are waiting to be fetched.", whole),

@@ -123,7 +123,9 @@ class History:
         if self._last is not None and now <= self._last[0]:
             return
         row = (now, tuple(value_at(stats, path) for path in _PATHS))
-        self._before, self._last = self._last, row
+        if self._last is None or now - self._last[0] >= _RECENT_STEP:  # a rate over a shorter time is noise
+            self._before = self._last
+        self._last = row
         for window in self._windows.values():
             window.add(row)
 
@@ -151,11 +153,12 @@ class History:
         ``t`` is in seconds, as observed. The other lists have the names of rates (the mean since the previous point,
         null at the first) and of levels. Each list ends with the last observation.
         """
-        last, found = self._last, dict[str, Series]()
-        for name, window in self._windows.items():
-            rows = list(window.rows)
-            found[name] = _columns([*rows, last] if last is not None and (not rows or rows[-1][0] < last[0]) else rows)
-        return found
+        return {name: _columns(self._until_last(window)) for name, window in self._windows.items()}
+
+    def _until_last(self, window: _Window) -> Iterable[Row]:
+        """Return the observations of a window, with the last one of all instead of those shortly before it."""
+        last = self._last
+        return [*(row for row in window.rows if row[0] <= last[0] - _RECENT_STEP), last] if last else []
 
     def point(self) -> dict[str, Value]:
         """Return the last observation by name, with rates since the previous one; empty before the first."""
@@ -167,7 +170,8 @@ class History:
     def dump(self) -> dict[str, Any]:
         """Return a mapping for ``restore``: the columns of each series, each a line of numbers, with a hyphen for
         null."""
-        return {name: _written(window.rows) for name, window in self._windows.items()}
+        recent = self._until_last(self._windows["recent"])
+        return {name: _written(window.rows) for name, window in self._windows.items()} | {"recent": _written(recent)}
 
     def restore(self, content: Mapping[str, Any], now: float) -> None:
         """Restore what ``dump`` returned. Observations after ``now`` are dropped (the clock was set back).

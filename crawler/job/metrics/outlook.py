@@ -20,7 +20,8 @@ from typing import Any
 from msgspec import Struct
 
 from crawler.base.figures import counted, duration, probability, share
-from crawler.frontier.pace import HostTime, Work
+from crawler.frontier.host import Host
+from crawler.frontier.pace import HostTime
 from crawler.frontier.traps.shape import split_path, variants_of
 from crawler.seen.filters.planning import next_size, schedule, successor_plan
 from crawler.seen.filters.protocol import SeenStatistics
@@ -103,9 +104,9 @@ class Observed:
         finished = now.done - first.done
         if finished < LEAST:
             return Pace(None, None)
-        # The first pages of a site have many new links, so only the latest ones count.
-        latest = (look for look in reversed(self._looks) if now.done - look.done >= LATEST)
-        since = next((look for look in latest if now.at - look.at >= FIRST), first)
+        # The first pages of a site have many new links, so only the latest ones count: the fewer, the less is left.
+        latest = max(LEAST, min(LATEST, now.left, finished // 2))
+        since = next(look for look in reversed(self._looks) if now.done - look.done >= latest)
         found = max(0, now.left + now.done - since.left - since.done)
         return Pace(finished / (now.at - first.at), found / (now.done - since.done))
 
@@ -123,7 +124,7 @@ class TimeLeft(Struct, frozen=True):
     like: str = ""
 
 
-def time_left(pace: Pace | None, left: int, slowest: HostTime | None, growing: Work | None = None) -> TimeLeft | None:
+def time_left(pace: Pace | None, left: int, slowest: HostTime | None, growing: Host | None = None) -> TimeLeft | None:
     """Return how long ``left`` URLs take: all hosts together at their pace or, if it determines the time, the slowest
     host. None if unknown.
 
@@ -138,9 +139,9 @@ def time_left(pace: Pace | None, left: int, slowest: HostTime | None, growing: W
     if slowest is not None and slowest.reason:
         why = f"{slowest.name} waits ({slowest.reason})"
     if pace.grows:
-        why = "too few URLs are done" if pace.share is None else f"each URL done adds {pace.share:.1f} new ones"
+        why = "too few URLs are done" if pace.share is None else f"the latest URLs added {pace.share:.1f} new ones each"
     if growing is not None:
-        like = (growing.deep and variants_of(*split_path(growing.deep[growing.deep.find("/", 8) :]))) or ""
+        like = ((deep := growing.growth.deep) and variants_of(*split_path(deep[deep.find("/", 8) :]))) or ""
         if like or not pace.grows:
             host, why = growing.name, f"the queue of {growing.name} still grows"
     return TimeLeft(seconds, bool(why), host, why, like[:SHOWN]) if seconds else None
@@ -270,6 +271,8 @@ def end_words(stats: Mapping[str, Any]) -> str:
     if left is None:
         return "Cannot tell yet when it ends."
     time, host = duration(left["seconds"]), left["host"]
+    if host and host == slowest.get("name") and slowest.get("fails"):
+        return f"Ends in {time} or later if {host} keeps failing."
     if left["at_least"]:
         alone = f" for {host}" if host and host not in left["why"] else ""
         return f"Cannot tell yet when it ends (at least {time}{alone}): {left['why']}."

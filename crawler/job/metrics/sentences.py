@@ -87,10 +87,10 @@ def need_browser(stats: Mapping[str, Any], *, afresh: bool = False) -> str:
 
 
 def pages_text(stats: Mapping[str, Any]) -> str:
-    """Return the number of pages, and how many of them are errors."""
+    """Return the number of 2xx pages, and of those with an error status."""
     broken = broken_pages(stats)
-    of_them = f" ({count(broken)} with status 4xx or 5xx)" if broken else ""
-    return counted(urls_of(stats, "fetched"), "page") + of_them
+    good = counted((stats.get("pages_by_status") or {}).get("2xx"), "page")
+    return f"{good} with status 2xx" + (f", {count(broken)} with 4xx or 5xx" if broken else "")
 
 
 def came(stats: Mapping[str, Any]) -> str:
@@ -160,20 +160,20 @@ def working(stats: Mapping[str, Any]) -> dict[str, str]:
         case "running" if fresh := kept_fresh(stats):
             return {"mark": "good", "text": _sentence(fresh)}
         case "running" if is_held_up(stats):
-            left = stats.get("time_left")
-            end = f" Ends in {duration(left['seconds'])} or later." if left else ""
+            left, fails = stats.get("time_left"), " if it keeps failing" if stats["slowest_host"].get("fails") else ""
+            end = f" Ends in {duration(left['seconds'])} or later{fails}." if left else ""
             return {"mark": "wait", "text": f"{_sentence(waiting(stats))}{end}"}
         case "running" if pages:
             return {"mark": "good", "text": f"Working. {end_words(stats)}"}
         case "running" if pending + flying == 0:
             return {"mark": "wait", "text": "Waiting for seeds: no URLs are pending."}
         case "running" if pages is None and stats.get("pages_fetched"):
-            return {"mark": "good", "text": f"Running: {counted(urls_of(stats, 'fetched'), 'page')} so far."}
+            return {"mark": "good", "text": f"Running: {pages_text(stats)} so far."}
         case "running":
             is_new = not stats.get("pages_fetched") or (stats.get("elapsed_seconds") or 0.0) < RECENTLY
             none = "no page yet" if is_new else "no page in the last minute"
             where = f"{count(flying)} in flight, {counted(stats.get('hosts_pending'), 'host')} pending"
-            return {"mark": "wait", "text": f"Waiting: {none}; {waiting(stats) or where}."}
+            return {"mark": "wait", "text": _sentence(waiting(stats) or f"waiting: {none}; {where}")}
         case "stopping":
             return {"mark": "wait", "text": "Stopping: requests in flight have a few seconds to finish."}
         case "ended" if why := nothing_fetched(stats):
@@ -239,7 +239,7 @@ def trust(stats: Mapping[str, Any]) -> str:
     if ledger:
         caught, waiting = ledger["false_positives"], ledger["waiting"]
         found = f" and caught {counted(caught, 'false positive')}" if caught else ""
-        result = "lost" if caught or ledger["confirmed"] else "checked yet"
+        result = "lost" if caught or ledger["confirmed"] else "checked yet" if waiting else "did so far"
         text += f" The ledger checks each that does{found}: none {result}"
         text += f"; {counted(waiting, 'URL')} still {'waits' if waiting == 1 else 'wait'}." if waiting else "."
     else:

@@ -13,7 +13,7 @@ from rich.text import Text
 from crawler.base.figures import count, counted, per_second, probability
 from crawler.base.printable import printable, terminal
 from crawler.base.say import say
-from crawler.job.metrics.sentences import is_above_target, is_held_up, is_in_doubt, standing, urls_of, waiting
+from crawler.job.metrics.sentences import came, is_above_target, is_held_up, is_in_doubt, standing, urls_of, waiting
 
 _BAR = 30  # maximum width of the bar in characters
 _SLOW = 0.1  # pages per second below which the crawl reports what it is waiting for
@@ -75,8 +75,7 @@ def _line(stats: Mapping[str, Any]) -> str:
     why = f"; {text}" if (text := _why_nothing(stats)) else ""
     excluded = f" {count(number)} excluded," if (number := urls_of(stats, "excluded")) else ""
     return (
-        f"{stats['elapsed_seconds']:.0f} s: {counted(urls_of(stats, 'fetched'), 'page')}{pace},"
-        f" {count(urls_of(stats, 'failed'))} failed,{excluded} {count(stats['urls_pending'])} pending,"
+        f"{stats['elapsed_seconds']:.0f} s: {came(stats)}{pace},{excluded} {count(stats['urls_pending'])} pending,"
         f" {count(stats['urls_in_flight'])} in flight, {counted(stats['hosts'], 'host')}"
         f"{fpp and f', {fpp}'}{why}"
     )

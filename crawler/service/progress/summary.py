@@ -39,10 +39,10 @@ def figures(stats: Mapping[str, Any]) -> list[tuple[str, str, str, str]]:
     few = "-" if skipped is None else "less than 0.001" if 0 < skipped < 0.001 else f"{skipped:.2g}"
     of_visit = f"{size(stats['bytes_fetched'] / visits)} a visit" if visits else ""
     looks = f"looks known: {probability(seen['fpp_estimated'])}" if seen.get("fpp_estimated") else ""
-    pages, states = counted(urls_of(stats, "fetched"), "page"), stats["hosts_by_state"] or {}
+    states = stats["hosts_by_state"] or {}
     at_work = sum(states.get(state, 0) for state in _AT_WORK) if stats["state"] in ("running", "stopping") else 0
     return [
-        ("pages a second", "-" if pace is None else per_second(pace), pages, "pages_per_second"),
+        ("pages a second", "-" if pace is None else per_second(pace), pages_text(stats), "pages_per_second"),
         ("pending", count(stats["urls_pending"]), f"{count(stats['urls_in_flight'])} in flight", "pending"),
         ("failed", count(urls_of(stats, "failed")), f"and {count(broken)} broken", "failed"),
         ("hosts at work", count(at_work), f"of {counted(stats['hosts'], 'host')}", "hosts_pending"),

@@ -62,8 +62,7 @@ class SpiderStatus:
             shutil.disk_usage(job.directory).free,
             job.files.outputs.sizes(),
         )
-        states = None if self._states.found is None else self._states.found.counts
-        hosts = HostFigures(frontier.hosts_pending, states, without_page=frontier.hosts_without_page)
+        hosts = HostFigures(frontier.hosts_pending, frontier.hosts_without_page, self._states.found)
         counters = job.counters
         self._observed.look(Look(now, counters.pending, counters.done, counters.pages_fetched))
         shown = {

@@ -43,7 +43,7 @@ def test_a_piece_that_may_be_removed_is_put_again_under_another_name(objects: Ob
         aging.age()
         names.append(Pieces(aging, 0, now=now).put(b"content"))
     assert Pieces(aging, 0, now=now).put(b"content") == names[-1]
-    tidy(aging, now)  # before there is a snapshot that names it
+    tidy(aging)  # before there is a snapshot that names it
     assert Pieces(aging, 0).get(names[-1]) == b"content"
     assert [each.key for each in aging.list(PIECES)] == [f"{PIECES}{names[-1]}"]
 

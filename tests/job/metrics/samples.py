@@ -14,6 +14,7 @@ _FULL: dict[str, Any] = {
     "urls_admitted": 12_345,
     "urls_pending": 2_000,
     "urls_in_flight": 64,
+    "urls_retrying": 7,
     "urls_by_outcome": {
         "fetched": 10_000,
         "redirect": 150,
@@ -67,7 +68,8 @@ _FULL: dict[str, Any] = {
         "leased": 2,
         "idle": 1,
         "snoozed": 1,
-        "waiting": 2,
+        "held": 1,
+        "waiting": 1,
         "queued": 4,
         "ready": 0,
     },

@@ -23,6 +23,18 @@ def observed(*changes: dict[str, Any]) -> CrawlHistory:
     return history
 
 
+def test_the_charts_end_where_the_crawl_ended_also_when_it_is_shown_again() -> None:
+    history, again = CrawlHistory(), CrawlHistory()
+    for now, stats in ((1.0, {}), (2.0, {"urls_pending": 191}), (2.4, {"urls_pending": 216, "state": "stopped"})):
+        history.observe(now, statistics(**stats))
+    again.restore(history.dump(), 9.0)
+    for now in (9.0, 10.0):
+        again.observe(now, statistics(urls_pending=216, state="stopped"))
+    for each in (history, again):
+        series = each.figures.series()["all"]
+        assert (series["t"], series["pending"]) == ([1.0, 2.4], [2_000, 216])
+
+
 def test_a_full_disk_a_warning_and_the_end_are_told() -> None:
     warned = {"text": "the next slice has no room", "cause": "memory"}
     history = observed(
@@ -37,7 +49,7 @@ def test_a_full_disk_a_warning_and_the_end_are_told() -> None:
         ("run", "paused: No space left"),
         ("run", "resumed"),
         ("slice", "the next slice has no room"),
-        ("run", "the crawl has ended, 10,000 pages (100 with status 4xx or 5xx), 81 URLs failed"),
+        ("run", "the crawl has ended, 9,900 pages with status 2xx, 100 with 4xx or 5xx, 81 URLs failed"),
     ]
 
 

@@ -14,6 +14,15 @@ from crawler.job.metrics.history import HOUR, MOST, RECENT, History, HistoryErro
 from tests.job.metrics.samples import statistics
 
 
+def test_the_last_moment_is_no_spike() -> None:
+    history = History()
+    for now, pages in ((10.0, 0), (11.0, 5), (12.0, 10), (12.05, 11)):
+        history.observe(now, {"pages_fetched": pages})
+    series = history.series()["recent"]
+    assert (series["t"], series["pages_per_second"]) == ([10.0, 11.0, 12.05], [None, 5.0, round(6 / 1.05, 3)])
+    assert history.point()["pages_per_second"] == round(6 / 1.05, 3)
+
+
 def test_rates_are_the_differences_of_counters() -> None:
     history = History()
     history.observe(100.0, statistics(pages_fetched=10, links_found=500))

@@ -5,10 +5,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import pytest
+from msgspec.structs import asdict
 
 from crawler.base.settings.parts import SeenSettings
 from crawler.frontier.pace import HostTime
-from crawler.job.metrics.outlook import Look, Observed, Pace, next_look, seen_at_end, seen_warning, time_left
+from crawler.job.metrics.outlook import (
+    Look,
+    Observed,
+    Pace,
+    end_words,
+    next_look,
+    seen_at_end,
+    seen_warning,
+    time_left,
+)
 from crawler.seen.exact.seen import make_seen
 from crawler.seen.filters import KeyHash, SeenSet
 from tests.faulty_store import FaultyStore
@@ -57,6 +67,8 @@ def test_the_pace_is_that_of_a_minute_or_of_thirty_urls() -> None:
     assert observed([(second, 100, second // 4) for second in range(20)]).pace == Pace(None, None)
     burst = observed([(second, 300 - 10 * second if second else 1, 10 * second) for second in range(20)]).pace
     assert burst == Pace(10.0, 0.0), "what was found at first is no sign of growth"
+    small = observed([(second, max(1, 50 - second) if second > 9 else 4 * second, second) for second in range(50)])
+    assert small.pace == Pace(1.0, 0.0), "most links of a small site are on its first pages"
     slow = observed([(second, 100, second // 12) for second in range(600)]).pace
     assert slow is not None
     assert slow.finished == pytest.approx(1 / 12, rel=0.05)
@@ -75,6 +87,11 @@ def test_the_time_left_is_that_of_all_together_or_of_the_slowest_host() -> None:
     assert grows is not None
     assert (grows.seconds, grows.at_least) == (300.0, True)
     assert "1.2" in grows.why
+    failing = HostTime("dead.test:80", 2, 1.0, 500.0, wait_seconds=3.0, reason="no answer", fails=True)
+    fails = time_left(STEADY, 900, failing)
+    assert fails is not None
+    assert (fails.seconds, fails.at_least, fails.host) == (500.0, True, "dead.test:80")
+    assert "if dead.test:80 keeps failing" in end_words({"time_left": asdict(fails), "slowest_host": asdict(failing)})
     first = time_left(Pace(None, None), 900, host)
     assert first is not None
     assert (first.seconds, first.at_least, first.host) == (30.0, True, "slow.test:80")

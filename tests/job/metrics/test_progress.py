@@ -28,7 +28,7 @@ def test_a_terminal_shows_figures_and_is_left_clean(monkeypatch) -> None:  # typ
         progress.update(statistics())
         shown = terminal.getvalue()
         before = len(shown)
-    assert "10,000" in shown
+    assert "9,900 pages with status 2xx, 100" in shown
     # The cursor comes back.
     assert "\x1b[?25h" in terminal.getvalue()[before:]
 

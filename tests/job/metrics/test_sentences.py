@@ -55,14 +55,16 @@ def test_the_headline_says_when_the_crawl_ends_and_why_or_that_it_cannot_tell() 
 
 def test_pages_with_an_error_are_named_as_such_at_the_end() -> None:
     ended = {"state": "ended", "pages_by_status": {"2xx": 9, "4xx": 4, "5xx": 1}, "urls_by_outcome": {"fetched": 14}}
-    assert "14 pages (5 with" in working(statistics(**ended))["text"]
+    assert "9 pages with status 2xx, 5 with" in working(statistics(**ended))["text"]
 
 
 def test_a_ledger_that_checked_nothing_has_lost_nothing_to_tell_of() -> None:
     seen = statistics()["seen"]
     assert "none lost" in trust({"urls_admitted": 9, "seen": seen})
     unused = seen | {"ledger": {"waiting": 3, "confirmed": 0, "false_positives": 0, "fpp": 0.0}}
-    assert "lost" not in trust({"urls_admitted": 9, "seen": unused})
+    assert "checked yet; 3 URLs" in trust({"urls_admitted": 9, "seen": unused})
+    unused["ledger"] |= {"waiting": 0}
+    assert "none did so far." in trust({"urls_admitted": 9, "seen": unused}), "also at the end"
 
 
 def test_a_planned_wait_is_no_alarm_and_an_empty_end_is_one() -> None:

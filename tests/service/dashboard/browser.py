@@ -81,7 +81,8 @@ class Crawl:
     def stats(self) -> dict[str, Any]:
         pages = next(self.pages)
         by_outcome = {**statistics()["urls_by_outcome"], "fetched": pages}
-        return statistics(pages_fetched=pages, urls_by_outcome=by_outcome) | self.changes
+        by_status = {**statistics()["pages_by_status"], "2xx": pages}
+        return statistics(pages_fetched=pages, urls_by_outcome=by_outcome, pages_by_status=by_status) | self.changes
 
     def routes(self) -> list[web.RouteDef]:
         return [
@@ -102,7 +103,9 @@ class Crawl:
         if key == "work":
             key = "pending"
         values = {row["host"]: sum(row[key].values()) if key == "errors" else row[key] for row in rows}
-        rows.sort(key=lambda row: (values[row["host"]] is None, values[row["host"]] or 0), reverse=backwards)
+        rows.sort(
+            key=lambda row: ((values[row["host"]] is None) != backwards, values[row["host"]] or 0), reverse=backwards
+        )
         offset, limit = int(request.query["offset"]), int(request.query["limit"])
         return web.json_response({"total": len(rows), "hosts": rows[offset : offset + limit]})
 
@@ -173,6 +176,7 @@ def host(number: int) -> dict[str, Any]:
         "latency_seconds": None if number % 3 == 0 else number / 100,
         "errors": {"timeout": number % 4},
         "share": number / 250,
+        "no_page": None,
     }
 
 

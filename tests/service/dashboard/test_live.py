@@ -71,8 +71,8 @@ def agree_on_numbers(browser: Chrome, stats: dict[str, Any]) -> None:
     for key in ("urls_pending", "hosts"):
         assert figure(shown[key]) == stats[key], key
     by_outcome = stats["urls_by_outcome"]
-    for outcome in ("fetched", "failed"):
-        assert figure(shown[f"urls_by_outcome.{outcome}"]) == by_outcome[outcome]
+    assert figure(shown["urls_by_outcome.failed"]) == by_outcome["failed"]
+    assert figure(shown["pages_by_status.2xx"]) == stats["pages_by_status"]["2xx"]
     tab(browser, "seen-set")
     see(lambda: bool(browser.find_elements(By.CSS_SELECTOR, "#slices tr")), "the slices")
     kept = f"URLs{stats['seen']['count']:,}Kind {stats['seen']['kind']}"
@@ -83,7 +83,7 @@ def agree_on_numbers(browser: Chrome, stats: dict[str, Any]) -> None:
     assert sum(links.values()) == 2 * links["all"], "the parts are all of it"
     assert links["seen before"] == stats["urls_duplicate"]
     assert links["new: admitted"] == stats["urls_admitted"] - stats["seeds"]
-    outcomes = {"pages": "fetched", "redirected": "redirect", "failed": "failed"}
+    outcomes = {"fetched": "fetched", "redirected": "redirect", "failed": "failed"}
     told = {name: by_outcome[key] for name, key in outcomes.items() if by_outcome[key]}
     assert bars(browser, "outcomes") == told
 
@@ -145,7 +145,8 @@ def test_a_crawl_is_watched_asked_stopped_and_found_again(browser: Chrome, tmp_p
             see(lambda: asked(url, "api/stats")["urls_in_flight"] == 0, "nothing in flight")
             stats = asked(url, "api/stats")
             see(lambda: numbers(browser)["urls_in_flight"] == "0", "the same on the page")
-            see(lambda: figure(numbers(browser)["urls_by_outcome.fetched"]) == stats["pages_fetched"], "the last page")
+            good = stats["pages_by_status"]["2xx"]
+            see(lambda: figure(numbers(browser)["pages_by_status.2xx"]) == good, "the last page")
             agree_on_numbers(browser, stats)
             agree_on_hosts(browser, asked(url, "api/hosts?sort=host&order=asc")["hosts"])
             agree_on_records(
@@ -176,7 +177,7 @@ def test_a_crawl_is_watched_asked_stopped_and_found_again(browser: Chrome, tmp_p
             see(lambda: text(browser, "#state") == "running", "the crawl found again")
             assert browser.execute_script(stale) == [True, False]
             see(lambda: "resumed" in text(browser, "#events"), "its events")
-            see(lambda: figure(numbers(browser)["urls_by_outcome.fetched"]) > stats["pages_fetched"], "its numbers")
+            see(lambda: figure(numbers(browser)["pages_by_status.2xx"]) > good, "its numbers")
             # The token is still good: the page was not reloaded.
             browser.find_element(By.ID, "stop").click()
             browser.find_element(By.CSS_SELECTOR, "#stop-dialog [value=stop]").click()

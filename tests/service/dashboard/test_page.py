@@ -36,7 +36,7 @@ from tests.service.dashboard.browser import (
 
 
 async def test_the_page_shows_what_the_statistics_say(browser: Chrome) -> None:
-    crawl = Crawl(urls_by_outcome={**statistics()["urls_by_outcome"], "fetched": 1_234_567})
+    crawl = Crawl(pages_by_status={**statistics()["pages_by_status"], "2xx": 1_234_567})
     async with shown(crawl) as (_, url):
         await open_page(browser, url)
 
@@ -78,9 +78,10 @@ async def test_the_page_shows_what_the_statistics_say(browser: Chrome) -> None:
         said = await asyncio.to_thread(browser.execute_async_script, say, [value for value, _ in PROBABILITIES])
         assert said == [words for _, words in PROBABILITIES], "as on the terminal"
         await asyncio.to_thread(tab, browser, "seen-set")
+        await until(browser, lambda: browser.find_elements(By.CSS_SELECTOR, "#chart-fpp .u-legend"))  # two points
         await until(browser, lambda: "1 in 5,300" in text(browser, "#chart-fpp .u-legend"))
         assert await asyncio.to_thread(complaints, browser) == []
-    assert {"83%", "done: 10,280 of 12,344 known URLs", "1,234,567 pages"} <= set(page["far"])
+    assert {"83%", "done: 10,280 of 12,344 known URLs", "1,234,567 with status 2xx"} <= set(page["far"])
     assert [line[:9] for line in page["left"][:6]] == [
         "284URLs a", "244links ", "31links o", "23links o", "12links t", "12links t",
     ]  # fmt: skip
@@ -89,7 +90,7 @@ async def test_the_page_shows_what_the_statistics_say(browser: Chrome) -> None:
     assert {"12,324", "30,000", "357,643"} <= set(page["links"].values())
     assert [line[:4] for line in page["lost"]] == ["2,06", "81UR", "80pa", "20pa", "9URL", "8pag", "2URL", "1lin"]
     assert page["only"] == ["harvest"]
-    assert page["outcomes"]["pages"] == "1,234,567"
+    assert page["outcomes"]["soft 404"] == "8"
     assert page["outputs"] == [["pages", "49.6 MiB"], ["links", "1.4 GiB in 2 files"]]
     assert all(page["shown"].values()), "whatever is to be shown is there"
     # One of each form.
@@ -98,7 +99,7 @@ async def test_the_page_shows_what_the_statistics_say(browser: Chrome) -> None:
         ("checkpoint.age_seconds ago", "3 s ago"),
         ("checkpoint.seconds seconds", "200 ms"),
         ("harvest.rate percent", "20.0%"),
-        ("urls_by_outcome.fetched", "1,234,567"),
+        ("pages_by_status.2xx", "1,234,567"),
         ("seen.expected_urls_skipped expected", "2.3"),
     }
     assert page["explained"].items() >= {
@@ -113,8 +114,8 @@ async def test_the_page_shows_what_the_statistics_say(browser: Chrome) -> None:
         ["1", "8,000 of 8,000", "48.8%", "1 in 5,300", "1 in 5,000", "16.0 KiB"],
         ["2", "4,345 of 16,000", "17.0%", "1 in 10 billion", "1 in 6,200", "34.0 KiB"],
     ]
-    assert page["states"] == ["given up 1", "at work 9", "finished 1", "not answering 1"]
-    assert page["work"] == "9", "as in the tab"
+    assert page["states"] == ["given up 1", "at work 8", "finished 1", "not answering 1", "on hold 1"]
+    assert page["work"] == "8", "as in the tab"
     assert page["title"] == "83% docs · running"
     assert page["gaps"].startswith("Missed so far: 259 left out by limits, 81 failed, 80 answered 4xx, ")
     assert page["gaps"].endswith("; 2,064 pending")
@@ -137,7 +138,7 @@ async def test_numbers_move_and_the_charts_with_them(browser: Chrome) -> None:
         await until(browser, lambda: "20.0" in text(browser, "#chart-pages .u-legend"))
 
 
-PAGES = "[data-show='urls_by_outcome.fetched']"
+PAGES = "[data-show='pages_by_status.2xx']"
 MARKUP = "<img src=x onerror=\"document.title='owned'\">"
 
 
@@ -558,7 +559,8 @@ async def test_the_headline_and_the_tiles_fit_in_every_end_state(browser: Chrome
         await asyncio.to_thread(browser.execute_script, over)
         for name, changes in END_STATES.items():
             urls = {**crawl.stats()["urls_by_outcome"], "fetched": 20_000}
-            crawl.changes = {"pages_fetched": 20_000, "urls_by_outcome": urls} | changes
+            statuses = {**crawl.stats()["pages_by_status"], "2xx": 19_900}
+            crawl.changes = {"pages_fetched": 20_000, "urls_by_outcome": urls, "pages_by_status": statuses} | changes
             said = working(crawl.stats())["text"]
             board.feed.tick()
             await until(browser, lambda said=said: text(browser, "#working-words") == said)

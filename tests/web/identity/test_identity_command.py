@@ -91,7 +91,15 @@ def test_a_key_is_replaced_with_an_overlap(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "words", [(), WORDS[:2], WORDS[2:], ("--agent", "http://bot.example", *WORDS[2:]), (*WORDS[:2], "--sign-only")]
+    "words",
+    [
+        (),
+        WORDS[:2],
+        WORDS[2:],
+        ("--agent", "http://bot.example", *WORDS[2:]),
+        (*WORDS[:2], "--sign-only"),
+        (*WORDS, "--sign-only"),
+    ],
 )
 def test_what_is_missing_is_one_line(tmp_path: Path, words: tuple[str, ...]) -> None:
     ran = made(tmp_path / "id", *words)

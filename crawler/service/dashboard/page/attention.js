@@ -10,16 +10,18 @@ import { cause, isHeld, isUsedUp, mainClass, remedy, stateMark } from "./words.j
 const LOOK = 12; // hosts with most errors that are checked
 const LISTED = 50; // hosts with most errors that are requested
 const SHOWN = 9; // items shown before "Show more"
-const NAMED = 12; // hosts listed in an item
+const NAMED = { line: 2, opened: 12 }; // hosts named in an item
 const STAYS = 20_000; // milliseconds for which an item stays after its last occurrence: hosts are held again and again
 // Milliseconds between two requests for hosts: after a change or while a host is in trouble, and otherwise.
 const EVERY = { soon: 9_500, calm: 29_500 };
 // The tab that has details about a problem of the crawl.
-const PLACES = { "nothing-fetched": "machines", "seen-suspect": "seen-set", "seen-errs": "seen-set", "seen-limit": "seen-set", "unreadable-answers": "failures", "hosts-without-page": "hosts", "hosts-retired": "hosts", "hosts-need-browser": "hosts" };
+const PLACES = { "nothing-fetched": "machines", "code-fails": "machines", "code-stopped": "machines", "seen-suspect": "seen-set", "seen-errs": "seen-set", "seen-limit": "seen-set", "unreadable-answers": "failures", "hosts-without-page": "hosts", "hosts-retired": "hosts", "hosts-need-browser": "hosts" };
 
 let rows = null; // null until the first request
 let pendings = new Map(); // pending URLs of these hosts
 let hosts = []; // answers by host, from the survey
+let silent = {}; // the hosts that gave no page, as in an item
+let errors = new Map(); // errors of all tries by host, of the hosts with most
 let asked = 0;
 let wait = 0;
 let trouble = ""; // the crawl's counts of problems when the hosts were last requested
@@ -28,14 +30,14 @@ let all = false;
 const opened = new Set(); // keys
 
 // The crawl reports its own problems; those of hosts are found here, a few hosts at a time.
-const ofCrawl = (needs) => (needs ?? []).map(({ kind, what, text, act, level }) => ({ key: kind, level, what, why: text.replace(/\.$/, ""), act, hosts: [], pending: 0, failed: 0 }));
+const ofCrawl = (needs) => (needs ?? []).map(({ kind, what, text, act, level }) => ({ key: kind, level, what, why: text.replace(/\.$/, ""), act, hosts: [], pending: 0, failed: 0, ...(kind === "hosts-without-page" && silent) }));
 
 // `what` is said of one host, `many` of several; `why` is the same for all hosts of an item.
 const ofOne = (level, what, many, why, act, row) => ({ level, what, many, why, act: act.trim(), hosts: [row.host], pending: (row.pending ?? 0) + (row.in_flight ?? 0), failed: row.failed ?? 0 });
 
 function ofHost(row) {
   if (row.no_page) return null; // a single item covers all such hosts
-  const kind = mainClass(row);
+  const kind = mainClass(["failing", "snoozed"].includes(row.rule) ? { errors: { ...row.errors, server_error: 0, throttled: 0 } } : row);
   const why = kind ? cause(kind) : row.reason;
   const what = kind ? remedy(kind) : "";
   if (row.state === "retired") return ofOne("bad", "was given up", "were given up", why, what, row);
@@ -46,14 +48,16 @@ function ofHost(row) {
     return ofOne("wait", over ? "was on hold" : "is on hold", over ? "were on hold" : "are on hold", held ? cause(held) : row.reason, held ? remedy(held) : "", row);
   }
   const often = kind && row.pending && row.errors[kind] >= Math.max(3, 0.05 * row.fetched); // its URLs may still be fetched
-  return row.failed || often ? ofOne("wait", "failed on some tries", "failed on some tries", kind ? `most often: ${cause(kind)}` : "", what, row) : null;
+  return row.failed || often ? ofOne("wait", "failed on some tries", "failed on some tries", kind ? cause(kind) : "", what, row) : null;
 }
 
 function ofAnswers(host, known) {
   if (known.has(host.host) || !(host.ok + host.redirects || pendings.get(host.host))) return null;
   const row = { host: host.host, pending: pendings.get(host.host) };
   const answers = host.ok + host.redirects + host.client_errors + host.server_errors + host.failed;
-  if (host.server_errors >= 3 && host.server_errors > 0.05 * answers) return ofOne("wait", "answers with errors", "answer with errors", "over 5% of answers are 5xx or 429", "The owner must fix the host. Visit the pages again later.", row);
+  const { throttled = 0, server_error: erred = 0 } = errors.get(host.host) ?? {};
+  const kind = throttled > erred ? "throttled" : "server_error";
+  if (host.server_errors >= 3 && host.server_errors > 0.05 * answers) return ofOne("wait", "answers with errors", "answer with errors", `over 5% of answers: ${cause(kind)}`, `${remedy(kind)} Visit the pages again later.`, row);
   if (host.client_errors >= 5 && host.client_errors > 0.2 * answers) return ofOne("note", "has many broken links", "have many broken links", "over 20% of answers are 4xx", "The tab Failures lists the pages with these links.", row);
   return null;
 }
@@ -73,9 +77,13 @@ function grouped(found) {
 // The order of items: first problems that stop the whole crawl, then hosts that the crawl waits for, those with most
 // pending URLs first, then hosts that are finished, and notes last. The logarithm keeps items in place while numbers grow.
 const RANK = { bad: 0, wait: 1, note: 2 };
-const cost = (one) => [one.hosts.length ? (one.pending ? 1 : one.level === "note" ? 4 : 3) : one.level === "note" ? 2 : 0, -Math.floor(Math.log2(one.pending + 1)), RANK[one.level]];
+const cost = (one) => [one.hosts.length && !one.total ? (one.pending ? 1 : one.level === "note" ? 4 : 3) : one.level === "note" ? 2 : 0, -Math.floor(Math.log2(one.pending + 1)), RANK[one.level]];
 
-const title = ({ hosts: [first, ...others], what, many }) => (first ? (others.length ? `${format.counted(others.length + 1, "host")} ${many}` : `${first} ${what}`) : what);
+function title({ hosts: names, total = names.length, what, many }) {
+  if (!names.length) return what;
+  const [named, more] = [names.slice(0, NAMED.line), total - Math.min(NAMED.line, names.length)];
+  return `${named.join(more ? ", " : " and ")}${more ? ` and ${format.count(more)} more` : ""} ${total === 1 ? what : many}`;
+}
 
 // -- lines -----------------------------------------------------------------------------------------------------------
 
@@ -134,7 +142,7 @@ function update(node, one) {
   more.hidden = !opened.has(one.key);
   const again = over && one.failed ? " Then crawler retry --failed, and run the crawl again." : "";
   write(more.firstChild, `${one.act}${again}`);
-  keep(more.lastChild, one.hosts.slice(0, NAMED), (name) => name, (name) => make("li", {}, make("a", { href: `#/hosts/${encodeURIComponent(name)}` }, name)));
+  keep(more.lastChild, one.hosts.slice(0, NAMED.opened), (name) => name, (name) => make("li", {}, make("a", { href: `#/hosts/${encodeURIComponent(name)}` }, name)));
 }
 
 const kept = new Map(); // key -> the item last seen, and when
@@ -189,10 +197,14 @@ export async function tick(stats) {
     const look = (sort, limit) => get("api/hosts", { sort, order: "desc", offset: 0, limit, q: "" });
     const answer = await look("errors", LISTED);
     showTries(answer.hosts);
+    errors = new Map(answer.hosts.map((row) => [row.host, row.errors]));
     const failed = answer.hosts.filter((row) => !row.no_page).slice(0, LOOK);
     const waiting = answer.total > failed.length ? (await look("pending", LOOK)).hosts : []; // the crawl may wait for a host without failures
     const looked = new Map([...failed, ...waiting].map((row) => [row.host, row]));
     pendings = new Map([...looked.values()].map((row) => [row.host, row.pending ?? 0]));
+    const total = Object.values(stats.hosts_without_page ?? {}).reduce((sum, number) => sum + number, 0);
+    const mute = total ? (await look("no_page", NAMED.opened)).hosts.filter((row) => row.no_page) : [];
+    silent = mute.length ? { hosts: mute.map((row) => row.host), total, what: "gave no page", many: "gave no page" } : {};
     rows = [...looked.values()].filter((row) => row.failed || mainClass(row) || stateMark(row) !== "good");
     if (!rows.some(ofHost)) next = EVERY.calm;
     next += Math.min(20_000, answer.total / 5);

@@ -18,7 +18,7 @@ const KINDS = {
 const LISTED = 50; // hosts
 
 let records = [];
-let totals = {}; // URLs by kind, including those not listed
+let totals = {}; // URLs by kind, including those not listed, and pending ones to be tried again
 let kind = "all";
 
 // A link to a crawled page; it does not send the dashboard's address as referrer.
@@ -86,13 +86,13 @@ function count() {
   });
   if (held) return;
   const listed = records.filter(KINDS[kind]).length;
-  const more = (totals[kind] ?? 0) > listed;
-  write(find("failures-count"), more ? `${format.count(listed)} of ${format.counted(totals[kind], "URL")} shown` : "");
+  const [some, later] = [totals[kind] > listed ? `${format.count(listed)} of ${format.counted(totals[kind], "URL")} shown` : "", totals.again ? `${format.counted(totals.again, "more URL")} failed and will be tried again: counted here if the last try fails` : ""];
+  write(find("failures-count"), [some, later].filter(Boolean).join("; "));
 }
 
 // Shows the totals counted by the crawl.
-export function showTotals({ failed = 0, client = 0, throttled = 0, server = 0, soft = 0 }) {
-  totals = { all: failed + client + throttled + server + soft, failed, "4xx": client, 429: throttled, "5xx": server, "soft 404": soft };
+export function showTotals({ failed = 0, client = 0, throttled = 0, server = 0, soft = 0, retrying = 0 }) {
+  totals = { all: failed + client + throttled + server + soft, failed, "4xx": client, 429: throttled, "5xx": server, "soft 404": soft, again: retrying };
   count();
 }
 

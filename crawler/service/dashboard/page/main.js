@@ -26,7 +26,7 @@ const RETRY = [1000, 2000, 4000, 8000]; // milliseconds
 const REDRAW = { recent: 1000, hour: 10_000, all: 10_000 }; // milliseconds between two drawings of the charts
 
 const killed = () => (last.stats.checkpoint ? `killed; charts end at the checkpoint of ${format.stamp(last.point.t)}` : "killed before its first checkpoint");
-const rest = () => (last?.stats.stopped_by === "killed" ? killed() : "▲ marks an event");
+const rest = () => (last?.stats.stopped_by === "killed" ? killed() : series[span]?.t.length > 1 ? "▲ marks an event" : "too short for charts");
 const say = (event) => write(find("flow-event"), event ? `${format.stamp(event.time)} ${event.kind}: ${event.host ?? ""} ${event.text}` : rest());
 
 const charts = [
@@ -82,7 +82,7 @@ const sum = (stats, ...keys) => keys.reduce((all, key) => all + (stats[key] ?? 0
 function showCounts(stats) {
   const urls = stats.urls_by_outcome ?? {};
   const outcomes = [
-    ["pages", urls.fetched, "good"],
+    ["fetched", urls.fetched, "good"],
     ["redirected", urls.redirect, "quiet"],
     ["failed", urls.failed, "bad"],
     ["excluded", urls.excluded, "quiet"],
@@ -106,7 +106,7 @@ function showCounts(stats) {
   for (const [id, rows] of [["outcomes", outcomes], ["links", links]]) {
     showBars(id, rows.filter(([, value]) => value).map(([name, value, kind]) => ({ name, value, kind })));
   }
-  for (const [noun, number] of [["page", urls.fetched], ["host", stats.hosts]]) write(find(`${noun}s-noun`), number === 1 ? noun : `${noun}s`);
+  write(find("hosts-noun"), stats.hosts === 1 ? "host" : "hosts");
   const wrong = missed.wrongOf(stats);
   const broken = sum(wrong, "client", "throttled", "server", "soft");
   failures.showTotals(wrong);
@@ -132,6 +132,7 @@ function show(message) {
   showStale(message.standing === "gone");
   append(message.point);
   survey.note(message.records_new);
+  missed.noteThrottled(message.answered_429);
   if (document.hidden && !document.querySelector("main").classList.contains("waiting")) {
     log.showLog(message.log);
     return;

@@ -27,24 +27,24 @@ const RULES = {
 
 const total = (...numbers) => numbers.reduce((sum, number) => sum + (number ?? 0), 0);
 
-let answered429 = 0; // URLs, as counted in the survey: the statistics have them among the others with 4xx
+let answered429 = 0; // URLs, as counted in the records: the statistics have them among the others with 4xx
 
-export const noteStatuses = (statuses) => {
-  answered429 = statuses?.[429] ?? 0;
+export const noteThrottled = (number) => {
+  answered429 = number ?? answered429;
 };
 
 // Returns the counts of URLs whose last visit went wrong.
-export function wrongOf({ urls_by_outcome: urls, pages_by_status: pages }) {
+export function wrongOf({ urls_by_outcome: urls, pages_by_status: pages, urls_retrying: retrying }) {
   const all = pages?.["4xx"] ?? 0;
   const throttled = Math.min(all, answered429);
-  return { failed: urls?.failed, client: all - throttled, throttled, server: pages?.["5xx"], soft: urls?.soft404, blocked: urls?.blocked };
+  return { failed: urls?.failed, client: all - throttled, throttled, server: pages?.["5xx"], soft: urls?.soft404, blocked: urls?.blocked, retrying: retrying ?? 0 };
 }
 
 function lost(stats) {
   const wrong = wrongOf(stats);
   const pending = total(stats.urls_pending, stats.urls_in_flight, stats.endless ? -(stats.revisits_pending ?? 0) : 0);
   return [
-    ["pending", Math.max(0, pending), "URLs not visited yet", stats.state === "stopped" ? "run the same command to resume" : "the crawl will visit them"],
+    ["pending", Math.max(0, pending), "URLs not finished yet", `${stats.state === "stopped" ? "run the same command to resume" : "the crawl will visit them"}${wrong.retrying ? `; ${format.figure(wrong.retrying)} failed and are tried again` : ""}`],
     ["failed", wrong.failed, "URLs without an answer", "crawler retry --failed visits them again", "failed"],
     ["answered 4xx", wrong.client, "pages with a status 4xx, such as 404 not found", "correct the links on the pages that contain them", "4xx"],
     ["answered 429", wrong.throttled, "pages whose host asked for fewer requests (status 429)", "visit them again later, with a longer politeness.delay", "429"],
@@ -76,11 +76,11 @@ function gaps(stats) {
   const { "crawl.scope": off, ...limits } = stats.links_left_out ?? {};
   const excluded = [["excluded by rules", stats.urls_by_outcome?.excluded], ["left out by limits", total(...Object.values(limits))]];
   const { client, throttled } = wrongOf(stats);
-  // The survey lags by a few seconds and the latest 429s are not in it yet, but the sum of all 4xx is exact.
+  // The latest 429s may not be counted yet, but the sum of all 4xx is exact.
   const answered = [`answered 4xx${throttled ? ` (${format.figure(throttled)} of them 429)` : ""}`, client + throttled];
   const [pending, ...others] = lost(stats).filter(([name]) => !["answered 4xx", "answered 429"].includes(name));
   const words = some([answered, ...others, ...excluded]).map(([name, number]) => `${format.figure(number)} ${name}`);
-  return `Missed${["ended", "stopped"].includes(stats.state) ? "" : " so far"}: ${words.join(", ") || "nothing"}${pending[1] ? `; ${format.figure(pending[1])} pending` : ""}`;
+  return `Missed${["ended", "stopped"].includes(stats.state) ? "" : " so far"}: ${words.join(", ") || (stats.urls_admitted ? "nothing" : "unknown, no URL was added")}${pending[1] ? `; ${format.figure(pending[1])} pending` : ""}`;
 }
 
 let show = () => {};

@@ -46,7 +46,7 @@ function row(slice, name) {
 const between = (low, high, as) => `between ${as(low)} and ${as(high)}, with 95% confidence`;
 
 function measured({ value, low, high, sample } = {}) {
-  if (!sample) return ["–", "Not measured: this kind of seen-set has no sample of URLs."];
+  if (!sample) return ["–", "Not measured: there is no exact sample of URLs."];
   const wrong = Math.round(value * sample);
   const words = `Of ${format.counted(sample, "new URL")} in an exact sample, ${format.count(wrong)} looked known`;
   if (wrong < EVENTS) return ["–", `${words}: too few for a rate, which is shown from ${EVENTS} on.`];
@@ -66,7 +66,7 @@ function rows({ seen, render_recall: recall, urls_admitted: admitted }) {
   if (ledger) found.push(["Ledger", `${format.count(ledger.false_positives)} caught`, `Each URL that looks known is checked later against stored digests: ${format.count(ledger.confirmed)} were known, ${format.count(ledger.false_positives)} were new and are crawled, ${format.count(ledger.waiting)} still wait.`]);
   else found.push(["Skipped by mistake", format.expected(seen.expected_urls_skipped), `Expected number of new URLs, of ${format.count(admitted)}, that looked known and were never crawled.`]);
   found.push(["URLs", format.count(seen.count), `Kind ${seen.kind}${seen.hash ? `, hash ${seen.hash.algorithm}${seen.hash.keyed ? " with a secret key" : ""}` : ""}.`]);
-  found.push(["Memory", format.bytes(seen.bytes), `${room ? `${format.share(seen.count / room)} of its capacity is in use` : "It has no fixed capacity"}${seen.bits_per_url ? `: ${format.perUrl(seen.bits_per_url)}` : ""}.`]);
+  found.push(["Memory", format.bytes(seen.bytes), `${room ? `${format.share(seen.count / room)} of its capacity is in use` : "It has no fixed capacity"}${seen.bits_per_url && 2 * seen.count >= room ? `: ${format.perUrl(seen.bits_per_url)}` : ""}.`]);
   if (recall?.value) found.push(["Recall of the browser", format.percent(recall.value), `The share of the pages needing a browser that were rendered: ${between(recall.low, recall.high, format.percent)}, from ${format.counted(recall.audits, "page")} rendered at random.`]);
   return found;
 }

@@ -7,7 +7,6 @@ import { find, mark, write } from "./dom.js";
 import { showAnswers, showFailures } from "./failures.js";
 import * as format from "./format.js";
 import { showMap } from "./map.js";
-import { noteStatuses } from "./missed.js";
 import { forget, showRecords } from "./ticker.js";
 
 // Milliseconds. The ticks report the number of new records: without new ones, the answer would be the same.
@@ -34,7 +33,6 @@ function show(survey) {
   attend(survey.hosts ?? []);
   showMap(survey);
   showStatuses(survey.statuses);
-  noteStatuses(survey.statuses);
   showTypes(survey.types);
   showRecords(survey.recent ?? []);
   const behind = survey.complete === false;

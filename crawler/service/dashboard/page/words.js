@@ -36,6 +36,7 @@ const STATES = {
   robots: "reading robots.txt",
   queued: "queued",
   waiting: "working",
+  held: "on hold",
   snoozed: "not answering",
   retired: "given up",
   paused: "paused",
@@ -53,14 +54,14 @@ const HELD = {
   retry: "waiting to try again",
 };
 
-const WORKING = ["ready", "leased", "robots", "queued", "waiting"]; // when the crawl is not running, hosts in these states wait for it
+const WORKING = ["ready", "leased", "robots", "queued", "waiting", "held"]; // when the crawl is not running, hosts in these states wait for it
 let running = true;
 
 export const setRunning = (runs) => {
   running = runs;
 };
 
-export const isAtWork = (state) => running && WORKING.includes(state);
+export const isAtWork = (state) => running && state !== "held" && WORKING.includes(state);
 
 // True if the host has used up its budget: this is intended, so nothing is wrong.
 export const isUsedUp = (row) => row.state === "blocked" && row.rule === "budget";
@@ -69,13 +70,11 @@ export function stateWords(row) {
   if (!running && WORKING.includes(row.state)) return "to be resumed";
   if (isUsedUp(row)) return "limit reached";
   if (row.state === "idle" && row.no_page) return "no page";
-  return (row.state === "waiting" && HELD[row.rule]) || (STATES[row.state] ?? row.state);
+  return (["held", "waiting"].includes(row.state) && HELD[row.rule]) || (STATES[row.state] ?? row.state);
 }
 
-const TROUBLED = ["retry_after", "backoff", "robots_retry", "failing", "errors"];
-
 // True if the host is on hold for another reason than its gap, or was when the crawl stopped.
-export const isHeld = (row) => (running ? row.state === "waiting" : WORKING.includes(row.state)) && TROUBLED.includes(row.rule);
+export const isHeld = (row) => (running ? row.state === "held" : WORKING.includes(row.state) && row.rule in HELD && row.rule !== "hours");
 
 // The mark of a row: good, wait, bad or done.
 export function stateMark(row) {

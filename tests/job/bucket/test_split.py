@@ -188,6 +188,16 @@ def test_a_running_crawl_keeps_its_partitions(crawl: Crawl, tmp_path: Path) -> N
         assert process.poll() is None
 
 
+def test_a_directory_from_before_the_split_names_the_way_on(crawl: Crawl) -> None:
+    assert crawl.run("job", pages=60).code == 0
+    words = ("job", "--partitions", "2")
+    said = one_line(crawl.run(*words))
+    assert (f"crawler split {crawl.address}" in said, "empty directory" in said) == (True, True)
+    assert crawl.split(2).code == 0
+    assert one_line(crawl.run(*words)) == said
+    crawl.ends(1)
+
+
 def test_what_partitions_have_sent_each_other_goes_to_the_new_ones(crawl: Crawl, tmp_path: Path) -> None:
     """Partition 0 of 2 was given all seeds, and nothing has come to partition 1 yet."""
     settings = Settings(partitions=PartitionSettings(count=2))

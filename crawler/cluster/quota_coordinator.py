@@ -172,8 +172,7 @@ class QuotaCoordinator:
     def heard(self, number: int, sender: int, said: Wish | Grant | Recall) -> None:
         """Process a note that the open partition with this number received."""
         self._has_heard.set()
-        if self._limit is None:
-            self._limit = _UNLIMITED
+        self._limit = self._limit or _UNLIMITED
         account = self._accounts.get(number)
         if isinstance(said, Wish):
             if self._till is not None and number == BANK:

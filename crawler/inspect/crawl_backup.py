@@ -33,7 +33,6 @@ from crawler.job.bucket.address import check_apart, is_address, open_objects
 from crawler.job.bucket.layout import (
     CRAWL,
     CrawlObject,
-    Standing,
     encode,
     newest_snapshot,
     read,
@@ -66,15 +65,6 @@ from crawler.job.recovery import encode_hash
 from crawler.job.snapshot import SNAPSHOT, remove_snapshot, remove_tree
 
 _AT_ONCE = 4  # maximum number of partitions restored at the same time
-
-
-class _Moment(Struct, frozen=True):
-    """A value that changes whenever a partition changes: each partition's owner and newest snapshot, and the ends of
-    the owners' logs."""
-
-    standings: list[Standing]
-    newest: list[list[tuple[int, int]]]
-    ends: dict[str, int]
 
 
 def restore_partitions(
@@ -117,16 +107,14 @@ def restore_partitions(
     return made
 
 
-def _moment(objects: Objects, crawl: CrawlObject, partitions: Iterable[int]) -> _Moment:
-    """Return the current state of these partitions. Raises BucketError, BucketDown."""
+def _moment(objects: Objects, crawl: CrawlObject, partitions: Iterable[int]) -> object:
+    """Return a value that changes whenever one of these partitions changes: their owners and newest snapshots, and the
+    ends of the owners' logs. Raises BucketError, BucketDown."""
     standings = [standing(objects, number) for number in partitions]
     owners = [each.owner for each in standings if each.owner is not None]
     firsts = {owner.worker: owner.first for owner in sorted(owners, key=lambda owner: owner.first)}
-    return _Moment(
-        standings,
-        [snapshots(objects, number)[:1] for number in partitions],
-        {worker: Log(objects, crawl.sealing, worker).end(first) for worker, first in firsts.items()},
-    )
+    ends = {worker: Log(objects, crawl.sealing, worker).end(first) for worker, first in firsts.items()}
+    return standings, [snapshots(objects, number)[:1] for number in partitions], ends
 
 
 def _runs(objects: Objects, where: str = "") -> str:

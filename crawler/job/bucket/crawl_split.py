@@ -204,8 +204,7 @@ class Split:
                 raise self._running(now.owner.place)
 
     def _running(self, place: str) -> JustTakenError:
-        where = self._objects.address
-        return JustTakenError(f"the crawl in {where} is running at {place}, and was not split: stop it there first")
+        return JustTakenError(f"the crawl is running at {place}, and was not split: stop it there first")
 
 
 async def _settle(job: Job, state: Path, now: float) -> None:

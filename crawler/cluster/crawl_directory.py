@@ -11,6 +11,7 @@ from crawler.base import entropy
 from crawler.base.disk import Disk
 from crawler.base.settings.match import host_match
 from crawler.base.settings.parts import CRAWL_NAME, PARTITIONS_MOST, Settings, SiteGroups
+from crawler.job.bucket.ownership import read_here
 from crawler.job.crawl_file import (
     SECRET_BYTES,
     CrawlFile,
@@ -36,11 +37,10 @@ def check_crawl(directory: Path, settings: Settings) -> None:
     if around is not None:
         raise JobError(f"{directory} is a partition of the crawl in {around}: run that crawl instead")
     if holds_job(directory):
-        raise JobError(
-            f"{directory} holds a crawl without partitions, but {_count_of(settings)} partitions were requested: "
-            "leave out --partitions to resume the existing crawl",
-            new_job=True,
-        )
+        here, way_out = read_here(directory), "leave out --partitions to resume the existing crawl"
+        if here is not None:
+            way_out = f"divide it with `crawler split {here.address}`, if you have not, and use an empty directory"
+        raise JobError(f"{directory} holds a crawl without partitions: {way_out}", new_job=here is None)
     name = settings.partitions.crawl
     if name is not None and CRAWL_NAME.fullmatch(name) is None:
         raise JobError(f"{name!r} is not a valid crawl name: use 1 to 64 letters, digits, dots, dashes or underscores")

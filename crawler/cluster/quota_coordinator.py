@@ -27,6 +27,7 @@ SOON = 0.1  # ... and from a note to the next check
 AGAIN = 2.0  # seconds after which an unanswered note is repeated
 _LASTS = 3.0  # seconds for which requested pages last at a partition's pace; it requests more when half are spent ...
 _LEAST, _MOST = 16, 2**16  # ... minimum and maximum number of pages requested
+_UNLIMITED = 2**62  # pages; so that a coordinator without a limit answers workers that still have an earlier one
 _IDLE = 1.0  # seconds without a URL after which a partition gives back its remaining pages
 
 Tell = Callable[[OpenPartition, int, bytes], Awaitable[None]]
@@ -71,7 +72,9 @@ class _Account:
         more = ahead - free if 2 * free < ahead else 0
         if not self._must_tell(more, now):
             return None
-        self._told, self._told_at, self._is_answered = self.quota.wish(more), now, False
+        before, self._told, self._told_at = self._told, self.quota.wish(more), now
+        is_same = before is not None and before.has == self._told.has and bool(before.more) == bool(more)
+        self._is_answered = self._is_answered and is_same
         return self._told
 
     def _ahead(self, under_way: int) -> int:
@@ -83,7 +86,8 @@ class _Account:
         return min(ahead, max(0, pending - under_way)) if self.quota.bank_is_empty else ahead
 
     def _must_tell(self, more: int, now: float) -> bool:
-        if self._told is None or (not self._is_answered and now >= self._told_at + AGAIN):
+        # A coordinator without a limit does not recall wishes, so a partition that waits for pages repeats its wish.
+        if self._told is None or ((more or not self._is_answered) and now >= self._told_at + AGAIN):
             return True
         return self._told.has != self.quota.allowance or (self._is_answered and bool(more) != bool(self._told.more))
 
@@ -127,7 +131,7 @@ class _Till:
 
 
 class QuotaCoordinator:
-    """Handles the quota in one process. Does nothing without a ``limit``."""
+    """Handles the quota in one process. Without a ``limit``, does nothing until a note from another process arrives."""
 
     def __init__(
         self,
@@ -168,6 +172,7 @@ class QuotaCoordinator:
     def heard(self, number: int, sender: int, said: Wish | Grant | Recall) -> None:
         """Process a note that the open partition with this number received."""
         self._has_heard.set()
+        self._limit = self._limit or _UNLIMITED
         account = self._accounts.get(number)
         if isinstance(said, Wish):
             if self._till is not None and number == BANK:
@@ -178,6 +183,8 @@ class QuotaCoordinator:
     async def keep(self) -> None:
         """Request, grant and give back pages until cancelled."""
         backoff = Backoff()
+        if self._limit is None:
+            await self._has_heard.wait()
         while self._limit is not None:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(LOOK):

@@ -3,7 +3,6 @@ must agree on; the carrier, which passes links between the workers, may lose its
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 
 from msgspec.structs import replace
@@ -12,14 +11,11 @@ from crawler.base.disk import Disk
 from crawler.base.settings.parts import Settings
 from crawler.cluster.agreement import check_same, shared_tables
 from crawler.cluster.crawl_directory import check_crawl, check_gaps, crawl_asked, join_crawl, new_crawl, new_id
-from crawler.job.bucket.layout import CrawlObject, Shape, encode, log_key, read_shape, shape_key, standing
-from crawler.job.bucket.log_objects import Log
+from crawler.job.bucket.layout import Shape, encode, read_shape, shape_key, standing
 from crawler.job.bucket.objects import BucketError, Objects, put_own
-from crawler.job.bucket.ownership import Here, begin_crawl, read_here, write_here
+from crawler.job.bucket.ownership import Here, begin_crawl, read_here, running_at, write_here
 from crawler.job.crawl_file import CrawlFile, holds_crawl, read_crawl_file
 from crawler.job.directory import JobError, make_directory
-
-_GROWS = 2.5  # seconds within which a running worker puts an object
 
 
 def join_store(
@@ -53,33 +49,19 @@ def join_store(
     check_same(crawl, known, objects.address)
     make_directory(directory, disk)
     if begins:
-        if number and (not engine or (engine, name) != (shape.engine, shape.file.name)):
-            _check_quiet(objects, found, known.partitions)
+        # Workers with another carrier or name and this process would repeatedly take partitions from each other.
+        is_apart = number and (not engine or (engine, name) != (shape.engine, shape.file.name))
+        if is_apart and (place := running_at(objects, found, known.partitions)) is not None:
+            raise BucketError(
+                f"the crawl in {objects.address} is running at {place}, but its workers use another engine or "
+                "name: stop them, or give this command the same --engine and --crawl"
+            )
         told = replace(Shape.of(known), engine=engine, settings=shared_tables(settings))
         if told != shape and not put_own(objects, shape_key(number + 1), encode("shape", told)):
             raise BucketError(f"another command is starting or changing the crawl in {objects.address}: run only one")
     write_here(disk, directory, Here(objects.address, found.id))
     settings = replace(settings, partitions=replace(settings.partitions, crawl=name))
     return join_crawl(disk, directory, replace(crawl, id=crawl.id or new_id()), settings), engine
-
-
-def _check_quiet(objects: Objects, crawl: CrawlObject, partitions: int) -> None:
-    """Raise BucketError if a worker that uses another carrier or name is running: it and this process would repeatedly
-    take partitions from each other. Takes some seconds if a worker may be running."""
-    logs = dict[str, tuple[str, int]]()
-    for number in range(partitions):
-        now = standing(objects, number)
-        if now.owner is not None and not now.is_released:
-            owner = now.owner
-            logs[owner.worker] = owner.place, Log(objects, crawl.sealing, owner.worker).end(owner.first)
-    if logs:
-        time.sleep(_GROWS)
-    for worker, (place, end) in logs.items():
-        if objects.get(log_key(worker, end)) is not None:
-            raise BucketError(
-                f"the crawl in {objects.address} is running at {place}, but its workers use another engine or "
-                "name: stop them, or give this command the same --engine and --crawl"
-            )
 
 
 def stored_crawl(objects: Objects) -> Shape:

@@ -489,7 +489,8 @@ def stop_text(life: Lifecycle) -> str | None:
     """Return the message for the limit that stopped a run, and how to continue; None if no limit did."""
     match life.reason:
         case Stop.MAX_PAGES:
-            return f"the limit of {counted(life.max_pages, 'page')} was reached; raise --max-pages to continue"
+            limit = "" if life.max_pages is None else f" of {counted(life.max_pages, 'page')}"
+            return f"the limit{limit} was reached; raise --max-pages to continue"
         case Stop.MAX_TIME:
             limit = "" if life.deadline is None else f" of {duration(life.deadline - life.started_at)}"
             return f"--max-time{limit} was reached; run the same command to continue"

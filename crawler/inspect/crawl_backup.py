@@ -33,7 +33,6 @@ from crawler.job.bucket.address import check_apart, is_address, open_objects
 from crawler.job.bucket.layout import (
     CRAWL,
     CrawlObject,
-    Standing,
     encode,
     newest_snapshot,
     read,
@@ -45,7 +44,7 @@ from crawler.job.bucket.layout import (
 )
 from crawler.job.bucket.log_objects import Log
 from crawler.job.bucket.objects import BucketError, Objects, check_objects, put_own
-from crawler.job.bucket.ownership import read_here
+from crawler.job.bucket.ownership import read_here, running_at
 from crawler.job.bucket.restoration import Restored, Wanted, check_empty, every_file, restore
 from crawler.job.bucket.snapshots import Held, Snapshots
 from crawler.job.bucket.tidying import tidy
@@ -68,15 +67,6 @@ from crawler.job.snapshot import SNAPSHOT, remove_snapshot, remove_tree
 _AT_ONCE = 4  # maximum number of partitions restored at the same time
 
 
-class _Moment(Struct, frozen=True):
-    """A value that changes whenever a partition changes: each partition's owner and newest snapshot, and the ends of
-    the owners' logs."""
-
-    standings: list[Standing]
-    newest: list[list[tuple[int, int]]]
-    ends: dict[str, int]
-
-
 def restore_partitions(
     objects: Objects,
     crawl: CrawlObject,
@@ -90,6 +80,8 @@ def restore_partitions(
     only be read, so partitions may change during the restoration; otherwise, a change raises BucketError. Also raises
     BucketDown, JobError, OSError."""
     disk, before = RealDisk(), None if to_look else _moment(objects, crawl, range(file.partitions))
+    if not to_look and (place := running_at(objects, crawl, file.partitions)) is not None:
+        raise BucketError(_runs(objects, f", among others at {place}"))
     making = directory / RESTORING
     make_private_directory(making, parents=True, exist_ok=True)
     with ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="restore") as executor:
@@ -107,7 +99,7 @@ def restore_partitions(
     if before is not None and _moment(objects, crawl, range(file.partitions)) != before:
         remove_tree(directory / PARTITIONS)
         making.rmdir()
-        raise BucketError(_runs(objects, before))
+        raise BucketError(_runs(objects))
     for each in made:
         note_begun(disk, directory, int(each.directory.name))
     making.rmdir()
@@ -115,21 +107,17 @@ def restore_partitions(
     return made
 
 
-def _moment(objects: Objects, crawl: CrawlObject, partitions: Iterable[int]) -> _Moment:
-    """Return the current state of these partitions. Raises BucketError, BucketDown."""
+def _moment(objects: Objects, crawl: CrawlObject, partitions: Iterable[int]) -> object:
+    """Return a value that changes whenever one of these partitions changes: their owners and newest snapshots, and the
+    ends of the owners' logs. Raises BucketError, BucketDown."""
     standings = [standing(objects, number) for number in partitions]
     owners = [each.owner for each in standings if each.owner is not None]
     firsts = {owner.worker: owner.first for owner in sorted(owners, key=lambda owner: owner.first)}
-    return _Moment(
-        standings,
-        [snapshots(objects, number)[:1] for number in partitions],
-        {worker: Log(objects, crawl.sealing, worker).end(first) for worker, first in firsts.items()},
-    )
+    ends = {worker: Log(objects, crawl.sealing, worker).end(first) for worker, first in firsts.items()}
+    return standings, [snapshots(objects, number)[:1] for number in partitions], ends
 
 
-def _runs(objects: Objects, moment: _Moment) -> str:
-    at = next((each.owner.place for each in moment.standings if each.owner is not None and not each.is_released), "")
-    where = f", among others at {at}" if at else ""
+def _runs(objects: Objects, where: str = "") -> str:
     return (
         f"the crawl in {objects.address} is running{where}: stop it first, because copies of its partitions made at "
         "different times lack the links between them"

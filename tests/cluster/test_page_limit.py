@@ -86,6 +86,23 @@ def test_a_higher_limit_goes_on_and_pages_of_a_run_without_one_count(tmp_path: P
     assert crawling.recorded().total() == 70
 
 
+@pytest.mark.parametrize("limits", [(20, None), (None, 20), (20, HOSTS * EACH + 1)])
+def test_a_member_with_the_limit_of_an_earlier_run_does_not_hold_up_the_crawl(
+    tmp_path: Path, limits: tuple[int | None, int | None]
+) -> None:
+    crawling = crawling_in(tmp_path, 20)
+
+    async def test(crawling: Crawling) -> list[Stop]:
+        members = []
+        for number, limit in enumerate(limits):
+            crawling.settings = limited(limit)
+            members.append(crawling.begin(f"m{number}", expected=2))
+        return await to_the_end(*members)
+
+    crawling.live(test)
+    assert crawling.recorded().total() in {20, HOSTS * EACH}, "the coordinator's limit holds"
+
+
 @pytest.mark.parametrize("seed", range(2))
 def test_the_limit_holds_through_losses_and_kills(tmp_path: Path, seed: int) -> None:
     chance = random.Random(seed)

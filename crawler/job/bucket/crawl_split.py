@@ -36,7 +36,7 @@ from crawler.job.bucket.layout import (
     standing,
 )
 from crawler.job.bucket.objects import BucketDown, BucketError, Objects, check_objects, put_own
-from crawler.job.bucket.ownership import Holding, JustTakenError, Newcomer, new_log, release, take
+from crawler.job.bucket.ownership import Holding, JustTakenError, Newcomer, new_log, release, running_at, take
 from crawler.job.bucket.snapshots import Held, Snapshots
 from crawler.job.crawl_file import CrawlFile
 from crawler.job.directory import holds_job
@@ -125,6 +125,8 @@ class Split:
                     f"partition {number} of the crawl in {objects.address} is at {now.owner.place}: stop the crawl "
                     "there first; if it is gone, add --take-over"
                 )
+        if (place := running_at(objects, self._of, self.was)) is not None:
+            raise self._running(place)
         newcomer = Newcomer(self._log, RealDisk(), self._now, check=self._check)
         for number in numbers:
             directory = self._directory / f"old-{number:02}" / "job"
@@ -199,10 +201,10 @@ class Split:
         for old in self._old:
             now = standing(self._objects, old.number)
             if now.epoch != old.holding.epoch and now.owner is not None:
-                raise JustTakenError(
-                    f"the crawl in {self._objects.address} is running at {now.owner.place}, and was not split: stop it "
-                    "there first"
-                )
+                raise self._running(now.owner.place)
+
+    def _running(self, place: str) -> JustTakenError:
+        return JustTakenError(f"the crawl is running at {place}, and was not split: stop it there first")
 
 
 async def _settle(job: Job, state: Path, now: float) -> None:

@@ -18,6 +18,7 @@ from __future__ import annotations
 import contextlib
 import os
 import socket
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -34,6 +35,7 @@ from crawler.job.bucket.layout import (
     Snapshot,
     Standing,
     encode,
+    log_key,
     newest_snapshot,
     owner_key,
     read_crawl,
@@ -53,6 +55,8 @@ from crawler.job.steps.step_codec import Chunk
 
 MAGIC = "crawler-in-bucket"
 VERSION = 1
+
+_GROWS = 2.5  # seconds within which a running worker puts an object
 
 
 class Here(Struct, frozen=True):
@@ -119,6 +123,21 @@ def taken_elsewhere(objects: Objects, partition: Path) -> Standing | None:
     here, now = read_here(partition), standing(objects, int(partition.name))
     known = () if here is None else here.workers
     return None if now.owner is None or now.owner.worker in known else now
+
+
+def running_at(objects: Objects, crawl: CrawlObject, partitions: int) -> str | None:
+    """Return where a worker of the crawl is running; None if no worker is. Takes some seconds if one may be running.
+    Raises BucketError, BucketDown."""
+    logs = dict[str, tuple[str, int]]()
+    for number in range(partitions):
+        now = standing(objects, number)
+        if now.owner is not None and not now.is_released:
+            owner = now.owner
+            logs[owner.worker] = owner.place, Log(objects, crawl.sealing, owner.worker).end(owner.first)
+    if logs:
+        time.sleep(_GROWS)
+    grown = (place for worker, (place, end) in logs.items() if objects.get(log_key(worker, end)) is not None)
+    return next(grown, None)
 
 
 class Newcomer(Struct, frozen=True):

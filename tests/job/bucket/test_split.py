@@ -20,7 +20,7 @@ from crawler.base.settings.parts import PartitionSettings, Settings
 from crawler.cluster.crawl_directory import new_crawl
 from crawler.cluster.member_options import Crawl as Member
 from crawler.job.bucket.address import open_objects
-from crawler.job.bucket.layout import CRAWL, CrawlObject, Shape, encode, read_shape, shape_key
+from crawler.job.bucket.layout import CRAWL, CrawlObject, Shape, encode, read_shape, shape_key, standing
 from crawler.job.bucket.objects import Objects
 from crawler.job.bucket.ownership import Newcomer, new_log, release, take
 from crawler.job.bucket.snapshots import Held, Snapshots
@@ -176,6 +176,26 @@ def test_who_goes_on_with_the_crawl_meanwhile_keeps_it(crawl: Crawl, tmp_path: P
     assert crawl.run("third").code == 0
     assert crawl.chain.asked == Counter(dict.fromkeys(crawl.chain.pages, 1))
     assert verify(tmp_path / "third").code == 0
+
+
+def test_a_running_crawl_keeps_its_partitions(crawl: Crawl, tmp_path: Path) -> None:
+    words = (*crawl.chain.seeds, "--store", crawl.address, "--job", tmp_path / "job", *WORDS, "--delay", "0.2")
+    with running(*words) as process:
+        wait_until(lambda: standing(crawl.objects, 0).owner is not None and sum(crawl.chain.asked.values()) > 5, "runs")
+        owner = standing(crawl.objects, 0)
+        assert "is running at" in one_line(crawl.split(2, "--take-over"))
+        assert standing(crawl.objects, 0) == owner
+        assert process.poll() is None
+
+
+def test_a_directory_from_before_the_split_names_the_way_on(crawl: Crawl) -> None:
+    assert crawl.run("job", pages=60).code == 0
+    words = ("job", "--partitions", "2")
+    said = one_line(crawl.run(*words))
+    assert (f"crawler split {crawl.address}" in said, "empty directory" in said) == (True, True)
+    assert crawl.split(2).code == 0
+    assert one_line(crawl.run(*words)) == said
+    crawl.ends(1)
 
 
 def test_what_partitions_have_sent_each_other_goes_to_the_new_ones(crawl: Crawl, tmp_path: Path) -> None:

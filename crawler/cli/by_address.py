@@ -25,7 +25,7 @@ from crawler.base.say import say
 from crawler.cli.exit_codes import FailedError, UsageError
 from crawler.inspect.crawl_backup import bucket_at, restore_crawl
 from crawler.job.bucket.address import is_address
-from crawler.job.bucket.layout import is_at_work
+from crawler.job.bucket.layout import Shape, is_at_work, read_shape
 from crawler.job.bucket.ownership import read_here
 from crawler.job.bucket.restoration import every_file
 from crawler.job.checkpoint.generations import is_segment
@@ -41,6 +41,7 @@ _OUTPUTS = frozenset(form.name for form in FORMS.values())
 _UNREAD: dict[str, frozenset[str]] = {
     "stats": _OUTPUTS | {PAGES, BODIES, SEEN},
     "hosts": _OUTPUTS | {PAGES, BODIES, SEEN},
+    "dashboard": _OUTPUTS | {BODIES, SEEN},
     "explain": _OUTPUTS | {BODIES},
     "tail": _OUTPUTS | {BODIES, SEEN},
     "report": _OUTPUTS | {BODIES},
@@ -62,12 +63,16 @@ def run(command: str, arguments: argparse.Namespace) -> int:
             f"`crawler {command}` needs the directory of the crawl, on its machine; `crawler restore`, or a crawl "
             "with --store, creates one from a store"
         )
+    if command == "dashboard" and (running := _running(address)) is not None:
+        arguments.jobs, arguments.engine, arguments.crawl = [], running.engine, running.file.name
+        return int(arguments.run(arguments))
     if getattr(arguments, "follow", False):
         raise UsageError("--follow needs the directory of a job; for a store, repeat the command with --since CURSOR")
     with tempfile.TemporaryDirectory(prefix="crawler-look-") as made:
         # The report is named after the directory.
         name = re.sub(r"[^A-Za-z0-9._-]", "_", address.rstrip("/").rpartition("/")[2]).lstrip(".") or "job"
         arguments.job = Path(made, name)
+        arguments.jobs = [arguments.job]
         with _named(arguments, address):
             if sys.stderr.isatty():
                 say(sys.stderr, f"reading {address}")
@@ -91,6 +96,21 @@ def _address(arguments: argparse.Namespace) -> str | None:
     given = [getattr(arguments, name, None) for name in _NAMED]
     found = [each for one in given for each in (one if isinstance(one, list) else [one])]
     return next((str(each) for each in found if each is not None and is_address(str(each))), None)
+
+
+def _running(address: str) -> Shape | None:
+    """Return the shape of the crawl in the store if it is running over an engine, which has its live figures; None if
+    it is not running. Raises UsageError if it is running elsewhere, BucketError, BucketDown."""
+    objects, now = bucket_at(address, reading=True), time.time()
+    _, shape = read_shape(objects)
+    if not any(is_at_work(objects, number, now) for number in range(1 if shape is None else shape.file.partitions)):
+        return None
+    if shape is None or not shape.engine:
+        raise UsageError(
+            f"the crawl in {address} is running, and its live page is on its machine; here, `crawler report {address}` "
+            "and `crawler stats` show it"
+        )
+    return shape
 
 
 def _store_of_whole(command: str, arguments: argparse.Namespace) -> str | None:

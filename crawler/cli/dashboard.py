@@ -17,7 +17,7 @@ from crawler.cli.exit_codes import Exit, UsageError
 from crawler.cli.interruptible import run_interruptible
 from crawler.cli.launches import Launches, start_fault
 from crawler.cli.serving import serve_page, until_signalled
-from crawler.cli.subject import add_engine, at_engine, subject_source
+from crawler.cli.subject import add_engine, at_engine, directory_or_address, subject_source
 from crawler.inspect.crawl_partitions import holds_any
 from crawler.job.metrics.events import Events
 from crawler.service.api import Api
@@ -36,7 +36,11 @@ from crawler.service.watched_jobs import WatchedJobs, jobs_in
 def add_options(parser: argparse.ArgumentParser) -> None:
     if not getattr(parser, "by_engine", False):
         parser.add_argument(
-            "jobs", type=Path, nargs="*", metavar="DIR", help="a job, several jobs, or a directory that holds jobs"
+            "jobs",
+            type=directory_or_address,
+            nargs="*",
+            metavar="DIR",
+            help="a job, several jobs, or a directory that holds jobs; or the address of a store",
         )
     add_engine(parser)
     parser.add_argument(

@@ -22,7 +22,7 @@ def add_subject(parser: argparse.ArgumentParser, *, in_store: bool = True) -> No
     """Add the argument DIR. ``in_store``: DIR may also be the address of a store (``by_address``)."""
     text = "a job, or a partitioned crawl"
     text += "; or the address of the store where it lives, or of a backup" if in_store else ""
-    parser.add_argument("job", type=_directory_or_address, metavar="DIR", help=text)
+    parser.add_argument("job", type=directory_or_address, metavar="DIR", help=text)
     parser.set_defaults(takes_crawl=True)
 
 
@@ -33,7 +33,7 @@ def add_subject_or_engine(parser: argparse.ArgumentParser, *, in_store: bool = T
     add_engine(parser)
 
 
-def _directory_or_address(text: str) -> Path | str:
+def directory_or_address(text: str) -> Path | str:
     # Path would collapse the slashes of s3://.
     return text if is_address(text) else Path(text)
 

@@ -14,6 +14,7 @@ import pytest
 
 from crawler.job.bucket.address import open_objects
 from crawler.job.bucket.layout import PIECES, newest_snapshot
+from tests.asked import enters, opened
 from tests.job.bucket.test_crawls import Crawl, begun, one_line
 from tests.program import PATIENCE, crawler, running, wait_until
 from tests.site import Site, tree
@@ -56,6 +57,11 @@ def test_it_prints_what_the_directory_does(crawl: Crawl, tmp_path: Path) -> None
     assert here["outputs"].keys() == {"pages", "warc", "links", "bodies"}
     assert {name for name in here | there if here[name] != there[name]} <= OF_THE_MOMENT
     assert looked(crawl, tmp_path, "verify") == f"file:{crawl.store}: whole\n"
+    with running("dashboard", f"file:{crawl.store}") as process:
+        with opened(enters(process.stdout) + "api/stats") as answer:
+            assert json.load(answer)["pages_fetched"] == there["pages_fetched"]
+        process.send_signal(signal.SIGINT)
+        process.wait(PATIENCE)
     page, backup = tmp_path / "page.html", tmp_path / "backup"
     assert looked(crawl, tmp_path, "report", "--out", page).startswith(f"{page}: 60")
     assert crawler("backup", job, backup).code == 0
@@ -87,6 +93,7 @@ def test_while_the_crawl_runs(tmp_path: Path) -> None:
             shown = looked(crawl, tmp_path, "tail", "--all")
             assert shown.splitlines() == (job / "pages.jsonl").read_text().splitlines()[: len(shown.splitlines())]
             assert stats["state"] == "running"
+            assert "is running" in one_line(crawler("dashboard", f"file:{crawl.store}"), 2)
             assert stats["outputs"]["pages"]["bytes"] == len(shown.encode())
             assert hosts["hosts"][0]["fetched"] == len(shown.splitlines())
             assert listed(crawl.store) == before
@@ -102,7 +109,8 @@ def test_an_interrupted_command_leaves_nothing(crawl: Crawl, tmp_path: Path) -> 
 
 
 NOWHERE = ["stats file:{}/missing", "hosts file:{}/empty", "verify file:{}", "tail file:relative", "stats s3://"]
-CHANGES = ["add s3://a/b http://a.test/", "repair file:{}", "top s3://a/b", "dashboard s3://a/b", "tail -f s3://a/b"]
+NOWHERE += ["dashboard file:{}/missing"]
+CHANGES = ["add s3://a/b http://a.test/", "repair file:{}", "top s3://a/b", "tail -f s3://a/b"]
 
 
 @pytest.mark.parametrize("words", NOWHERE + CHANGES)

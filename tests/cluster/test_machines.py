@@ -23,6 +23,7 @@ from crawler.job.bucket.objects import BucketDown
 from crawler.job.bucket.restoration import restore
 from crawler.job.crawl_file import partition_directories
 from crawler.job.platform import Platform
+from tests.asked import enters, opened
 from tests.base.carrier.redis_server import redis_server
 from tests.cluster.chain import Chain
 from tests.cluster.test_crawl_in_partitions import WORDS, begun, ended, records, workers
@@ -166,6 +167,9 @@ def test_a_directory_from_before_a_pause_has_only_the_partitions_that_came_back(
             wait_until(lambda: crawl.has("two") == 4, "the second machine has all")
             with crawl.first("one", pages=0) as first:
                 wait_until(lambda: crawl.has("one") < 4 and crawl.has("two") < 4, "each has its share")
+                with running("dashboard", crawl.address) as page, opened(enters(page.stdout) + "api/stats") as told:
+                    assert len(json.load(told)["partitions"]) == 4
+                    page.terminate()
                 assert {ended(first).code, ended(second).code} == {0}
         stats = crawler("stats", tmp_path / "one")
         assert stats.out.startswith("ended"), stats.out + stats.err

@@ -44,7 +44,7 @@ def figures(stats: Mapping[str, Any]) -> list[tuple[str, str, str, str]]:
     return [
         ("pages a second", "-" if pace is None else per_second(pace), pages_text(stats), "pages_per_second"),
         ("pending", count(stats["urls_pending"]), f"{count(stats['urls_in_flight'])} in flight", "pending"),
-        ("failed", count(urls_of(stats, "failed")), f"and {count(broken)} broken", "failed"),
+        ("failed", count(urls_of(stats, "failed")), f"and {count(broken)} with 4xx or 5xx", "failed"),
         ("hosts at work", count(at_work), f"of {counted(stats['hosts'], 'host')}", "hosts_pending"),
         ("downloaded", size(stats["bytes_fetched"]), of_visit, "bytes_per_second"),
         ("skipped by mistake", few if skipped is None or skipped < 10 else count(skipped), looks, "skipped"),

@@ -211,7 +211,7 @@ def test_what_is_refused_changes_nothing(crawl: Crawl, tmp_path: Path) -> None:
     assert "cat.jpg" in one_line(crawler(crawl.site.url("/"), *strange), 2)
     for command in (["repair", job], ["forget", job, crawl.site.url("/")]):
         assert "is the cache of a crawl in a store" in one_line(crawler(*command), 2)
-    assert "leave out --partitions" in one_line(crawler(*crawl.words(job), "--partitions", "2"), 2)
+    assert f"crawler split file:{crawl.store}" in one_line(crawler(*crawl.words(job), "--partitions", "2"), 2)
     words = crawl.words(tmp_path / "third", "--seen", "exact")
     assert "seen.kind cannot change" in one_line(crawler(*words), 2)
     left = sorted(path for path in crawl.store.rglob("*") if path.is_file() and "owner" not in str(path))

@@ -52,6 +52,9 @@ COMPRESSING = ("pages.compressed", "pages.renamed")
 FIRST = {"resume.postponed": "parsing:20"} | dict.fromkeys(COMPRESSING, "checkpoint.trimmed:2")
 # A chain that is rebuilt as one slice before the first checkpoint has sealed none.
 CHAIN = CONFIG.replace("[output]", "compact_slices = 0\n[output]")
+# The chain is looked at each half second.
+LONG = CONFIG.replace(f"delay = {DELAY}", "delay = 0.06")
+CONFIGS = {"checkpoint.sealed": CHAIN, "compaction.done": LONG}
 
 # Five and a half megabytes, stored anew once and at the end: generations between name the first one's.
 LARGE = CONFIG.replace("capacity = 8\n", 'kind = "bloom"\ncapacity = 1_000_000\n')
@@ -95,7 +98,7 @@ def test_a_kill_at_every_named_place(tmp_path: Path, point: str) -> None:
             first = FIRST.get(point, "step.written:20")
             assert crawl(tmp_path, site, first) == -signal.SIGKILL
             kills += 1
-        config = CHAIN if point == "checkpoint.sealed" else CONFIG
+        config = CONFIGS.get(point, CONFIG)
         killed = crawl(tmp_path, site, f"{point}:{PASSES.get(point, 1)}", config)
         assert killed == -signal.SIGKILL, f"{point} was not reached"
         assert crawl(tmp_path, site, config=config) == 0

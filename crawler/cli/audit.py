@@ -18,7 +18,7 @@ from crawler.job.run_settings import read_run
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     parser.description = "Find rule violations by a job's requests in access logs. Exit with 1 if there are any."
-    add_subject(parser, in_store=False)
+    add_subject(parser)
     parser.add_argument("logs", nargs="+", type=Path, metavar="ACCESS_LOG", help="plain, or gzip if named .gz")
     parser.add_argument("--host", metavar="HOST", default="", help="host of lines that name none")
     parser.add_argument("--json", action="store_true", help="one JSON object")

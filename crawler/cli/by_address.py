@@ -25,7 +25,7 @@ from crawler.base.say import say
 from crawler.cli.exit_codes import FailedError, UsageError
 from crawler.inspect.crawl_backup import bucket_at, restore_crawl
 from crawler.job.bucket.address import is_address
-from crawler.job.bucket.layout import Shape, is_at_work, read_shape
+from crawler.job.bucket.layout import is_at_work
 from crawler.job.bucket.ownership import read_here
 from crawler.job.bucket.restoration import every_file
 from crawler.job.checkpoint.generations import is_segment
@@ -45,6 +45,7 @@ _UNREAD: dict[str, frozenset[str]] = {
     "explain": _OUTPUTS | {BODIES},
     "tail": _OUTPUTS | {BODIES, SEEN},
     "report": _OUTPUTS | {BODIES},
+    "audit": _OUTPUTS | {BODIES, SEEN},
     "export": frozenset({BODIES, SEEN}),
     "sql": frozenset({"warc", BODIES, SEEN}),
     "verify": frozenset(),
@@ -59,13 +60,10 @@ def run(command: str, arguments: argparse.Namespace) -> int:
     if address is None:
         return int(arguments.run(arguments))
     if command not in _UNREAD:
-        raise UsageError(
-            f"`crawler {command}` needs the directory of the crawl, on its machine; `crawler restore`, or a crawl "
-            "with --store, creates one from a store"
-        )
-    if command == "dashboard" and (live := _live(address)) is not None:
-        arguments.jobs, arguments.engine, arguments.crawl = [], live.engine, live.file.name
-        return int(arguments.run(arguments))
+        otherwise = "`crawler restore`, or a crawl with --store, creates one from a store"
+        if command == "top":
+            otherwise = "with --engine and --crawl, it shows a crawl on several machines"
+        raise UsageError(f"`crawler {command}` needs the directory of the crawl, on its machine; {otherwise}")
     if getattr(arguments, "follow", False):
         raise UsageError("--follow needs the directory of a job; for a store, repeat the command with --since CURSOR")
     with tempfile.TemporaryDirectory(prefix="crawler-look-") as made:
@@ -99,16 +97,6 @@ def _address(arguments: argparse.Namespace) -> str | None:
     given = [getattr(arguments, name, None) for name in _NAMED]
     found = [each for one in given for each in (one if isinstance(one, list) else [one])]
     return next((str(each) for each in found if each is not None and is_address(str(each))), None)
-
-
-def _live(address: str) -> Shape | None:
-    """Return the shape of the crawl in the store if it is running over an engine, which has its live figures; otherwise
-    None. Raises BucketError, BucketDown."""
-    objects, now = bucket_at(address, reading=True), time.time()
-    _, shape = read_shape(objects)
-    if shape is None or not shape.engine:
-        return None
-    return shape if any(is_at_work(objects, number, now) for number in range(shape.file.partitions)) else None
 
 
 def _store_of_whole(command: str, arguments: argparse.Namespace) -> str | None:

@@ -162,10 +162,9 @@ def _find_crawl(arguments: argparse.Namespace) -> Tables | None:
     address = arguments.store or (None if here is None else here.address)
     if address is not None:
         shape = stored_crawl(open_objects(address, reading=True))
-        if arguments.crawl not in (None, shape.file.name):
-            raise UsageError(f"the crawl in {address} is called {shape.file.name!r}: leave out --crawl")
-        if shape.engine and arguments.engine not in (None, shape.engine):
-            raise UsageError(f"the workers of the crawl in {address} use {shape.engine}: leave out --engine")
+        for flag, used in (("crawl", shape.file.name), ("engine", shape.engine)):
+            if used and getattr(arguments, flag) not in (None, used):
+                raise UsageError(f"the workers of the crawl in {address} use --{flag} {used}: leave out --{flag}")
         arguments.engine = shape.engine or arguments.engine or ""
         if not shape.engine and not arguments.engine.startswith("unix:"):  # the first command's own carrier
             raise UsageError(

@@ -3,7 +3,7 @@
     python benchmarks/durability/bucket.py burns [--store ADDRESS] [--times N] [--burns N] [--seed N] [--chains N]
     python benchmarks/durability/bucket.py machines [--store ADDRESS] [--times N] [--burns N] [--machines N] [--seed N]
     python benchmarks/durability/bucket.py cost [--store ADDRESS] [--rounds N] [--partitions N] [--chains N] [--steps N]
-    python benchmarks/durability/bucket.py cost [--store ADDRESS] [--rounds N] [--partitions N] --seeds FILE
+    python benchmarks/durability/bucket.py cost [--store ADDRESS] [--rounds N] [--pace S] --seeds FILE | --synthetic
     python benchmarks/durability/bucket.py split [--pages N] [--partitions N]
     python benchmarks/durability/bucket.py pending [--pages N] [--times N]
     python benchmarks/durability/bucket.py moves [--store ADDRESS]
@@ -18,7 +18,8 @@ one, two or all burn in the same second, half of the times with all that Redis h
 ``cost``: the CPU time of the crawler with a store and without, in turns, net of a crawl of 40 pages; with
 ``--partitions N`` that with a store is of N processes over Redis. ``--steps`` is the length of a chain: chains that are
 long and few leave a worker waiting for links most of the time. ``--seeds`` crawls another web, whole, which must be on
-loopback.
+loopback; ``--synthetic`` that of ``benchmarks/partitions/steady.py``: 8,000 pages on 40 hosts. ``--pace`` is the gap of
+the crawl without a store: a crawl that waits for links is slower, and in a slower crawl each page takes more CPU time.
 ``split``: a crawl with WARC is split when it is half done, and when it has ended, and runs to its end in
 ``--partitions`` processes. ``fpp`` is the share of a million unknown keys that each partition calls seen (0.01 is
 asked for), ``differ`` the sums of ``crawler stats`` that a split changes.
@@ -53,7 +54,10 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "partitions"))  # it has a module kills, as this directory
 sys.path.append(str(Path(__file__).resolve().parents[2]))
+
+import steady
 
 from benchmarks.kit.machine import describe_machine
 from crawler.inspect.job_reader import open_job
@@ -64,6 +68,7 @@ ROOT = Path(__file__).resolve().parents[2]
 DELAY = 0.02  # seconds
 KEEP = ("--output", "warc,text,bodies")
 LEAVES = 1_999
+SYNTHETIC = 8_000  # pages
 UNKNOWN = 1_000_000  # keys
 OF_FILES = {"files", "slices", "bytes", "bits_per_url", "compactions", "disk_free_bytes", "checkpoint", "partitions"}
 OF_FILES |= {"stopped", "stopped_by", "pages_parsed"}
@@ -287,10 +292,12 @@ def gaps_below(asked: Sequence[tuple[str, str, float, float]], delay: float) -> 
 
 
 def cost(chosen: argparse.Namespace) -> bool:
-    with served(chosen.chains, steps=chosen.steps) as (web, home):
+    with served(chosen.chains, steps=chosen.steps) as (web, home), contextlib.ExitStack() as stack:
         shared = ("--partitions", str(chosen.partitions)) if chosen.partitions > 1 else ()
+        whole = None if chosen.seeds or chosen.synthetic else web.pages
         web.seeds = chosen.seeds or web.seeds
-        whole = None if chosen.seeds else web.pages
+        if chosen.synthetic:
+            web.seeds, _ = stack.enter_context(steady.served(home / "web", SYNTHETIC))
 
         def used(pages: int | None, *more: str) -> float:
             before = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -305,7 +312,8 @@ def cost(chosen: argparse.Namespace) -> bool:
         stores = (f"{chosen.store or f'file:{home}/store'}/cost-{os.getpid()}-{number}" for number in itertools.count())
         ratios = list[float]()
         for _ in range(chosen.rounds):
-            without = -used(40) + used(whole)
+            paced = ("--delay", str(chosen.pace))
+            without = -used(40, *paced) + used(whole, *paced)
             address = next(stores)
             with redis_server(home / f"redis-{len(ratios)}") if shared else contextlib.nullcontext() as redis:
                 over = (*shared, "--engine", redis.url) if redis else ()
@@ -430,6 +438,8 @@ def main(words: Sequence[str]) -> int:
     parser.add_argument("what", choices=tuple(_DOES))
     parser.add_argument("--store")
     parser.add_argument("--seeds", type=Path)
+    parser.add_argument("--synthetic", action="store_true")
+    parser.add_argument("--pace", type=float, default=0.0, help="seconds")
     parser.add_argument("--steps", type=int, default=50)
     parser.add_argument("--times", type=int, default=10)
     parser.add_argument("--burns", type=int, default=2)

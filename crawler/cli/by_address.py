@@ -63,8 +63,8 @@ def run(command: str, arguments: argparse.Namespace) -> int:
             f"`crawler {command}` needs the directory of the crawl, on its machine; `crawler restore`, or a crawl "
             "with --store, creates one from a store"
         )
-    if command == "dashboard" and (running := _running(address)) is not None:
-        arguments.jobs, arguments.engine, arguments.crawl = [], running.engine, running.file.name
+    if command == "dashboard" and (live := _live(address)) is not None:
+        arguments.jobs, arguments.engine, arguments.crawl = [], live.engine, live.file.name
         return int(arguments.run(arguments))
     if getattr(arguments, "follow", False):
         raise UsageError("--follow needs the directory of a job; for a store, repeat the command with --since CURSOR")
@@ -76,6 +76,7 @@ def run(command: str, arguments: argparse.Namespace) -> int:
         with _named(arguments, address):
             if sys.stderr.isatty():
                 say(sys.stderr, f"reading {address}")
+            objects, began = bucket_at(address, reading=True), time.time()
             needed = partial(_is_read, command) if _UNREAD[command] else every_file
             restored = restore_crawl(address, arguments.job, needed, to_look=True)
             for each in restored:
@@ -84,10 +85,12 @@ def run(command: str, arguments: argparse.Namespace) -> int:
                     # stopped.
                     (each.directory / HISTORY).unlink(missing_ok=True)
             with contextlib.ExitStack() as held:
-                if command == "stats":
-                    objects, now = bucket_at(address, reading=True), time.time()
-                    for each in (each for each in restored if is_at_work(objects, each.partition, now)):
+                if command in ("stats", "dashboard"):
+                    now = time.time()
+                    at_work = [each for each in restored if is_at_work(objects, each.partition, now)]
+                    for each in at_work if command == "stats" else ():
                         held.callback(JobLock(each.directory).release)  # the lock makes the copy appear as running
+                    arguments.copied_at = began if at_work else None
                 return int(arguments.run(arguments))
 
 
@@ -98,19 +101,14 @@ def _address(arguments: argparse.Namespace) -> str | None:
     return next((str(each) for each in found if each is not None and is_address(str(each))), None)
 
 
-def _running(address: str) -> Shape | None:
-    """Return the shape of the crawl in the store if it is running over an engine, which has its live figures; None if
-    it is not running. Raises UsageError if it is running elsewhere, BucketError, BucketDown."""
+def _live(address: str) -> Shape | None:
+    """Return the shape of the crawl in the store if it is running over an engine, which has its live figures; otherwise
+    None. Raises BucketError, BucketDown."""
     objects, now = bucket_at(address, reading=True), time.time()
     _, shape = read_shape(objects)
-    if not any(is_at_work(objects, number, now) for number in range(1 if shape is None else shape.file.partitions)):
-        return None
     if shape is None or not shape.engine:
-        raise UsageError(
-            f"the crawl in {address} is running, and its live page is on its machine; here, `crawler report {address}` "
-            "and `crawler stats` show it"
-        )
-    return shape
+        return None
+    return shape if any(is_at_work(objects, number, now) for number in range(shape.file.partitions)) else None
 
 
 def _store_of_whole(command: str, arguments: argparse.Namespace) -> str | None:

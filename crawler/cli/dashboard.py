@@ -56,7 +56,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--config", type=Path, metavar="FILE", help="settings in TOML for new jobs")
     parser.add_argument("--open", action="store_true", help="open the page in a browser")
-    parser.set_defaults(run=run, serves=True)
+    parser.set_defaults(run=run, serves=True, copied_at=None)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -104,6 +104,7 @@ def _run_one(arguments: argparse.Namespace, settings: DashboardSettings) -> int:
             if arguments.open:
                 open_in_browser(link, directory).join()
             return Exit.OK
+        source.copied_at = arguments.copied_at
         access, opens = _access(settings, directory), directory if arguments.open else None
         run_interruptible(lambda: serve_page(source, settings, access, opens))
     return Exit.OK

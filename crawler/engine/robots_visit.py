@@ -29,7 +29,7 @@ from crawler.job.job import Job
 from crawler.job.records import Kept, PageRecord
 from crawler.job.verdict import Draft, RobotsAnswer, TryAgain
 from crawler.url.consent.statements import NOTHING_STATED, Stated, stricter
-from crawler.url.consent.terms import RSL_FILE, TDM_FILE, TDMREP, Rules, read_terms
+from crawler.url.consent.terms import TDM_FILE, TDMREP, Rules, read_terms
 from crawler.url.refusal.forbidden_targets import Refusal
 from crawler.url.robots.parse import RobotsRules, robots_for_status, robots_url, target_of
 from crawler.web.fetch import Failure, FailureKind, NotNow, Response, RobotsResult, fetch_robots
@@ -84,8 +84,8 @@ class RobotsVisits:
         robots, href = None if self.ignores(name) else self._cache.get(name), record.entry.href
         if robots is not None and robots.statements:
             record.consent = stricter(*[each.of(target_of(href)) for each in robots.statements], record.consent)
-        if robots is not None and robots.rules.license is not None and record.license is None:
-            record.license = self._locate(robots.rules.license, robots_url(href))
+        if robots is not None and robots.licenses and record.license is None:
+            record.license = self._locate(robots.licenses[0], robots_url(href))
 
     async def licensed(self, lease: Lease, draft: Draft) -> Stated:
         """Return what the license that a page names states about it. Raises TryAgain if the license must be fetched
@@ -96,9 +96,9 @@ class RobotsVisits:
             return NOTHING_STATED
         if address in robots.terms:
             return robots.terms[address].of(target_of(entry.href))
-        # The license in robots.txt already counts for all pages of the host.
-        of_host = robots.rules.license and self._locate(robots.rules.license, robots_url(entry.href))
-        if address != of_host and len(robots.terms) < FILES_MOST and self.terms_due(name, entry.href, address):
+        # The licenses in robots.txt already count for all pages of the host.
+        of_host = [self._locate(each, robots_url(entry.href)) for each in robots.licenses]
+        if address not in of_host and len(robots.terms) < FILES_MOST and self.terms_due(name, entry.href, address):
             self._named[name] = address
             await self.ask_terms(name)
             raise TryAgain(Retry(entry, 0.0, draft.request))
@@ -110,7 +110,8 @@ class RobotsVisits:
         names."""
         if not self._settings.purpose.uses or self.ignores(name) or (robots := self._cache.get(name)) is None:
             return None
-        for kind, location in ((TDM_FILE, TDMREP), (RSL_FILE, robots.rules.license), (named or "", named)):
+        licenses = ((each, each) for each in robots.licenses)
+        for kind, location in ((TDM_FILE, TDMREP), *licenses, (named or "", named)):
             address = location and self._locate(location, robots_url(href)) if kind not in robots.terms else None
             other = address and self._cache.get(self._job.frontier.queue_of(address))
             if address and not (other and other.refusal(address)):

@@ -15,16 +15,15 @@ from crawler.base.settings.parts import Settings
 from crawler.cluster.agreement import settings_of_crawl
 from crawler.job.metrics.crawl_history import CrawlHistory
 from crawler.job.metrics.events import Kind
-from crawler.service.commands import Command, Refusal, Refused, Result
+from crawler.service.commands import Command, Result
 from crawler.service.engine_crawl import EngineCrawl, Report
 from crawler.service.job_survey import JobSurvey
-from crawler.service.source import Source, only_statistics
+from crawler.service.source import ONLY_LOOKS, Source, only_statistics
 from crawler.service.view_answers import Encoded
 
 T = TypeVar("T")
 
 _PATIENCE = 10.0  # timeout in seconds for one call
-_ONLY_LOOKS = Refused(Refusal.NOT_NOW, "a crawl is read-only through its engine: control it on its machines")
 
 
 class EngineSource(Source):
@@ -100,7 +99,7 @@ class EngineSource(Source):
         return _NoRecords(self.directory, lambda: None)
 
     async def perform(self, command: Command) -> Result:
-        return _ONLY_LOOKS
+        return ONLY_LOOKS
 
     def _wait(self, call: Coroutine[Any, Any, T], seconds: float) -> T:
         async def waited() -> T:

@@ -23,7 +23,7 @@ class ShownSource:
         self.source = source
         self._view = SourceView(source)
         self._survey = source.survey()
-        self.feed = Feed(source.stats, source.moment, source.history, self._survey.news)
+        self.feed = Feed(self._stats, source.moment, source.history, self._survey.news)
         self._about = SurveyApi(self._view, self._survey, self.feed, about)
         self.routes = [*Api(self._view).routes(), *self._about.routes()]
 
@@ -40,6 +40,14 @@ class ShownSource:
                 await self._view.keep()
             finally:
                 self.feed.gone = self.source.is_gone()
+
+    def _stats(self) -> dict[str, Any]:
+        stats = self.source.stats()
+        if self.source.copied_at is None:
+            return stats
+        copied = {"state": "copy"}
+        parts = [{**each, **copied} for each in stats.get("partitions", ())]
+        return {**stats, **copied} | ({"partitions": parts} if parts else {})
 
     async def _count(self, is_asked: asyncio.Event | None) -> None:
         if is_asked is not None:

@@ -20,13 +20,14 @@ from crawler.job.metrics.history import COUNTERS, EvenCounts
 from crawler.job.output.changes import CursorError
 from crawler.job.stored_errors import DAMAGE
 from crawler.service.background import OneThread
-from crawler.service.commands import Command, Result
+from crawler.service.commands import Command, Refusal, Refused, Result
 from crawler.service.job_survey import JobSurvey
 from crawler.service.view_errors import Unavailable, unreadable
 
 T = TypeVar("T")
 
 INTERVAL = 1.0  # seconds between two reads
+ONLY_LOOKS = Refused(Refusal.NOT_NOW, "this page only shows the crawl: control it on its machines")
 
 
 def only_statistics() -> Unavailable:
@@ -39,7 +40,10 @@ def only_statistics() -> Unavailable:
 
 class Source(ABC):
     """A job or a crawl. ``read`` may run in a thread; everything else belongs to the event loop's thread. ``clock``
-    returns seconds since 1970. A source that does not read the job's files has only statistics."""
+    returns seconds since 1970. A source that does not read the job's files has only statistics. ``copied_at`` is when a
+    running crawl was copied, if the source is such a copy."""
+
+    copied_at: float | None = None
 
     def __init__(self, directory: Path, clock: Callable[[], float], history: CrawlHistory) -> None:
         self.directory = directory
@@ -73,6 +77,8 @@ class Source(ABC):
     def moment(self) -> float:
         """Return the time of the statistics: that of the last observation while a crawl runs, otherwise now. With this
         clock, a feed does not observe the same statistics twice; otherwise the crawl would seem to make no progress."""
+        if self.copied_at is not None:
+            return self.copied_at
         return self._observed_at if self.is_running else self.clock()
 
     @abstractmethod
@@ -169,7 +175,7 @@ class SourceView:
         return found
 
     async def perform(self, command: Command) -> Result:
-        return await self._source.perform(command)
+        return await self._source.perform(command) if self._source.copied_at is None else ONLY_LOOKS
 
     async def _refuse(self, *_: object, **__: object) -> Answer:
         raise Unavailable(

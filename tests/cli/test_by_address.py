@@ -9,12 +9,13 @@ import signal
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from crawler.job.bucket.address import open_objects
 from crawler.job.bucket.layout import PIECES, newest_snapshot
-from tests.asked import enters, opened
+from tests.asked import asked, enters, opened
 from tests.job.bucket.test_crawls import Crawl, begun, one_line
 from tests.program import PATIENCE, crawler, running, wait_until
 from tests.site import Site, tree
@@ -31,6 +32,11 @@ def crawl(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Crawl]:
         for most in ("40", "60"):
             assert crawler(*made.words(made.base / "job", "--max-pages", most)).code == 0
         yield made
+
+
+def asks(url: str) -> Any:
+    with opened(url) as answer:
+        return json.load(answer)
 
 
 def listed(store: Path) -> dict[str, tuple[int, int]]:
@@ -58,8 +64,8 @@ def test_it_prints_what_the_directory_does(crawl: Crawl, tmp_path: Path) -> None
     assert {name for name in here | there if here[name] != there[name]} <= OF_THE_MOMENT
     assert looked(crawl, tmp_path, "verify") == f"file:{crawl.store}: whole\n"
     with running("dashboard", f"file:{crawl.store}") as process:
-        with opened(enters(process.stdout) + "api/stats") as answer:
-            assert json.load(answer)["pages_fetched"] == there["pages_fetched"]
+        shown = asks(enters(process.stdout) + "api/stats")
+        assert (shown["state"], shown["pages_fetched"]) == ("stopped", there["pages_fetched"])
         process.send_signal(signal.SIGINT)
         process.wait(PATIENCE)
     page, backup = tmp_path / "page.html", tmp_path / "backup"
@@ -93,7 +99,15 @@ def test_while_the_crawl_runs(tmp_path: Path) -> None:
             shown = looked(crawl, tmp_path, "tail", "--all")
             assert shown.splitlines() == (job / "pages.jsonl").read_text().splitlines()[: len(shown.splitlines())]
             assert stats["state"] == "running"
-            assert "is running" in one_line(crawler("dashboard", f"file:{crawl.store}"), 2)
+            with running("dashboard", f"file:{crawl.store}") as page:
+                link = enters(page.stdout)
+                wait_until(lambda: asks(link + "api/survey")["complete"], "all records")
+                copied, wants = asks(link + "api/stats"), b'{"do": "pause"}'
+                assert (copied["state"], copied["pages_fetched"]) == ("copy", len(shown.splitlines()))
+                assert asks(link + "api/survey")["records"] == len(shown.splitlines())
+                assert asked(link + "api/control", "POST", wants, **{"Content-Type": "application/json"})[0] == 409
+                page.send_signal(signal.SIGINT)
+                page.wait(PATIENCE)
             assert stats["outputs"]["pages"]["bytes"] == len(shown.encode())
             assert hosts["hosts"][0]["fetched"] == len(shown.splitlines())
             assert listed(crawl.store) == before

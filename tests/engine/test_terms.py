@@ -56,6 +56,15 @@ def test_a_license_of_the_host_holds_for_its_pages(tmp_path: Path) -> None:
     assert outcomes(lab) == {"": "fetched", "open/b": "fetched", "c": "excluded"}
 
 
+def test_all_licenses_that_robots_txt_names_hold(tmp_path: Path) -> None:
+    of_b = LICENSE.replace('"/c"', '"/open/"')
+    pages = {f"{A}1.xml": answer(LICENSE), f"{A}2.xml": answer(of_b), f"{A}3.xml": answer(FREE)}
+    lab = crawled(tmp_path, {f"{A}robots.txt": named("/1.xml\nLicense: /2.xml\nLicense: /3.xml"), **pages})
+    assert asked(lab)[:6] == ["robots.txt", TDM, "1.xml", "2.xml", "3.xml", ""]
+    assert outcomes(lab) == {"": "fetched", "open/b": "excluded", "c": "excluded"}
+    assert {record["license"] for record in lab.records()} == {f"{A}1.xml"}
+
+
 def test_a_host_is_asked_once_and_a_later_run_knows(tmp_path: Path) -> None:
     lab = crawled(tmp_path, {A + TDM: RESERVED, f"{A}robots.txt": named("/x.xml"), f"{A}d": "d"})
     lab.run(f"{A}d")

@@ -174,6 +174,8 @@ def working(stats: Mapping[str, Any]) -> dict[str, str]:
             none = "no page yet" if is_new else "no page in the last minute"
             where = f"{count(flying)} in flight, {counted(stats.get('hosts_pending'), 'host')} pending"
             return {"mark": "wait", "text": _sentence(waiting(stats) or f"waiting: {none}; {where}")}
+        case "copy":
+            return {"mark": "wait", "text": "A copy of a running crawl: run the command again for newer figures."}
         case "stopping":
             return {"mark": "wait", "text": "Stopping: requests in flight have a few seconds to finish."}
         case "ended" if why := nothing_fetched(stats):

@@ -131,7 +131,7 @@ def _stated(values: Iterable[str], known: Mapping[str, Uses], source: str) -> St
 
 # -- statements by path ------------------------------------------------------------------------------------------------
 
-LINES_MOST = 100  # lines read per group of robots.txt: every page is matched against each of them
+LINES_MOST = 500  # maximum number of lines or rules read by path: every page is matched against each of them
 _KINDS = {
     "content-signal": (content_signal, "robots.txt Content-Signal"),
     "content-usage": (content_usage, "robots.txt Content-Usage"),
@@ -139,28 +139,32 @@ _KINDS = {
 
 
 class PathStatements:
-    """Statements by path; those with the longest matching pattern count. ``size`` is their memory in bytes."""
+    """Statements by path; those with the longest matching pattern count. If there are too many, or a pattern is too
+    costly to match, what they refuse is refused for all paths. ``size`` is their memory in bytes."""
 
-    __slots__ = ("_lines", "size")
+    __slots__ = ("_lines", "_refused", "size")
 
     def __init__(self, lines: Iterable[tuple[str, Stated]]) -> None:
         """``lines``: patterns in Latin-1 (empty: all paths), each with its statements."""
-        budget = STAR_BUDGET // LINES_MOST
-        self._lines = [(Patterns([(False, path or "/")], budget), stated) for path, stated in lines]
+        budget, lines = STAR_BUDGET // LINES_MOST, list(lines)
+        read = [(Patterns([(False, path or "/")], budget), stated) for path, stated in lines[:LINES_MOST]]
+        self._lines = [each for each in read if not each[0].cut]
+        others = [stated for pattern, stated in read if pattern.cut] + [stated for _, stated in lines[LINES_MOST:]]
+        self._refused = {use: said for use, said in stricter(*others).items() if said[0] == "no"}
         self.size = sys.getsizeof(self) + sum(512 + pattern.size for pattern, _ in self._lines)
 
     def of(self, target: str) -> Stated:
         """Return the statements for a path with its query."""
         weights = [(pattern.weight(target), stated) for pattern, stated in self._lines]
         longest = max((weight for weight, _ in weights), default=0)
-        return stricter(*[stated for weight, stated in weights if weight == longest > 0])
+        return stricter(self._refused, *[stated for weight, stated in weights if weight == longest > 0])
 
 
 def robots_statements(lines: Iterable[tuple[str, str]]) -> tuple[PathStatements, ...]:
     """Return the statements in lines of robots.txt, for each kind of line. ``lines``: for each line, its key in lower
     case and its value in Latin-1."""
     read: dict[str, list[tuple[str, Stated]]] = {}
-    for key, value in list(lines)[:LINES_MOST]:
+    for key, value in lines:
         parse, source = _KINDS[key]
         path, words = [*value.split(None, 1), ""][:2] if value.startswith("/") else ("", value)
         read.setdefault(key, []).append((path, parse(words, source)))

@@ -14,7 +14,6 @@ from xml.etree import ElementTree
 
 from crawler.url.consent.statements import AI_INPUT, AI_TRAIN, RESERVATION, RESERVED, SEARCH, TDM, PathStatements, Uses
 
-RULES_MOST = 500  # maximum number of rules used from a file: each is checked for each page
 TDMREP = "/.well-known/tdmrep.json"
 _USAGES = {
     "search": (SEARCH,),
@@ -31,8 +30,9 @@ _PATH = re.compile(r"https?://([^/?#]*)(.*)", re.IGNORECASE | re.DOTALL)
 Rules = list[tuple[str, Uses]]  # path patterns
 
 
-TDM_FILE, RSL_FILE = "tdmrep.json", "RSL license"  # the files of a host, as sources in records
-Terms = dict[str, Rules]  # rules, by file of the host or by URL of a license that a page names; empty: no such file
+TDM_FILE, RSL_FILE = "tdmrep.json", "RSL license"  # sources in records
+# Rules by file: ``TDM_FILE``, or the URL of a license as robots.txt writes it or a page names it. Empty: no such file.
+Terms = dict[str, Rules]
 
 
 def read_terms(kind: str, body: bytes, href: str) -> tuple[Rules, str | None]:
@@ -43,7 +43,7 @@ def read_terms(kind: str, body: bytes, href: str) -> tuple[Rules, str | None]:
     except (ValueError, LookupError, RecursionError, ElementTree.ParseError) as error:
         return [], str(error)
     rules = ((_path(location, authority), uses) for location, uses in found if uses)
-    return [(path, uses) for path, uses in rules if path is not None][:RULES_MOST], None
+    return [(path, uses) for path, uses in rules if path is not None], None
 
 
 def terms_statements(file: str, rules: Rules) -> PathStatements:
@@ -83,13 +83,15 @@ def _license(body: bytes) -> Rules:
     and does not restrict who may use the page or where. A use is refused by any license that prohibits it."""
     rules: Rules = []
     for content in ElementTree.fromstring(body, ElementTree.XMLParser(target=_NoDoctype())).iterfind(".//{*}content"):
+        permitted, prohibited = dict[str, str](), dict[str, str]()
         for license in content.iterfind("{*}license"):
             said = {word: license.findall(f"{{*}}{word}") for word in ("permits", "prohibits", "payment")}
             kinds = {each.get("type", "usage") for each in (*said["permits"], *said["prohibits"])}
             paid = {each.get("type", "free").lower() for each in said["payment"]} - _UNPAID
             free = not paid and "server" not in content.attrib and kinds == {"usage"}
-            permitted = {purpose: "yes" for purpose in _named(said["permits"]) if free and purpose != TDM}
-            rules.append((content.get("url", "/"), permitted | dict.fromkeys(_named(said["prohibits"]), "no")))
+            permitted |= {purpose: "yes" for purpose in _named(said["permits"]) if free and purpose != TDM}
+            prohibited |= dict.fromkeys(_named(said["prohibits"]), "no")
+        rules.append((content.get("url", "/"), permitted | prohibited))
     return rules
 
 

@@ -23,6 +23,7 @@ from crawler.url.robots.path_patterns import Patterns
 
 LINE_BYTES = 16_664  # maximum line length, as in Google's parser: eight times the longest URL of some browsers
 SITEMAPS_MOST = 1_000  # sitemaps kept from one robots.txt
+LICENSES_MOST = 15  # licenses kept from one robots.txt: each costs a request
 
 _TOKEN = re.compile(r"[A-Za-z0-9_.-]+")
 _COMPATIBLE = re.compile(r"Mozilla/[^(]*\([^;]*compatible;\s*([A-Za-z0-9_.-]+)")
@@ -57,24 +58,25 @@ class Cut(StrEnum):
     LINES = f"lines are cut at {LINE_BYTES:,} bytes"
     PATTERNS = "it has more patterns with * than can be matched in time"
     SITEMAPS = f"it lists more than {SITEMAPS_MOST:,} sitemaps"
+    LICENSES = f"it names more than {LICENSES_MOST} licenses"
 
 
 class RobotsRules(Struct, frozen=True):
     """The rules of one host for one crawler. ``crawl_delay``: seconds between two requests. ``sitemaps`` and
-    ``license`` are for all crawlers: URLs as written."""
+    ``licenses`` are for all crawlers: URLs as written."""
 
     patterns: Patterns | None
     otherwise: bool = True
     crawl_delay: float | None = None
     sitemaps: tuple[str, ...] = ()
-    license: str | None = None
+    licenses: tuple[str, ...] = ()
     statements: tuple[PathStatements, ...] = ()
     cut: tuple[Cut, ...] = ()
 
     @property
     def size(self) -> int:
         """The memory in bytes, without the statements."""
-        own = sum(map(sys.getsizeof, (self, self.sitemaps, *self.sitemaps)))
+        own = sum(map(sys.getsizeof, (self, self.sitemaps, *self.sitemaps, *self.licenses)))
         return own if self.patterns is None else own + self.patterns.size
 
     def allowed(self, href: str) -> bool:
@@ -112,7 +114,10 @@ def parse_robots(body: bytes, user_agent: str, max_bytes: int = MAX_BYTES) -> Ro
     cut += rules.cut
     if len(rules.sitemaps) > SITEMAPS_MOST:
         cut.append(Cut.SITEMAPS)
-    return replace(rules, sitemaps=rules.sitemaps[:SITEMAPS_MOST], cut=tuple(cut))
+    if len(rules.licenses) > LICENSES_MOST:
+        cut.append(Cut.LICENSES)
+    sitemaps, licenses = rules.sitemaps[:SITEMAPS_MOST], rules.licenses[:LICENSES_MOST]
+    return replace(rules, sitemaps=sitemaps, licenses=licenses, cut=tuple(cut))
 
 
 def _narrow(body: bytes) -> bytes:
@@ -168,16 +173,15 @@ def _own_group(text: str, token: str) -> RobotsRules:
     # The rule lines in order, for groups that name the crawler (True) and for ``*`` (False).
     groups: dict[bool, dict[tuple[str, str], None]] = {True: {}, False: {}}
     sitemaps: dict[str, None] = {}
-    license = None
+    licenses: dict[str, None] = {}
     own = in_agents = False
     named: set[bool] = set()  # groups that the agents above the line name
     for key, other, value in _LINE.findall(text):
         kind = (key or other).lower()
-        if kind.startswith("site"):
-            if len(sitemaps) <= SITEMAPS_MOST:
-                sitemaps[_url(value)] = None
-        elif kind == "license":
-            license = license or _url(value) or None
+        if kind.startswith(("site", "license")):
+            urls = licenses if kind == "license" else sitemaps
+            if (url := _url(value)) and len(urls) <= SITEMAPS_MOST:
+                urls[url] = None
         elif kind.startswith("user"):
             if not in_agents:
                 named, in_agents = set(), True
@@ -190,14 +194,14 @@ def _own_group(text: str, token: str) -> RobotsRules:
             in_agents = in_agents and kind.startswith("crawl")
             for group in named:
                 groups[group][kind, value] = None
-    sitemaps.pop("", None)
     lines = [(kind, value.strip(_BLANK)) for kind, value in groups[own]]
     rules = [(kind == "allow", value) for kind, value in lines if value and kind[0] in "ad"]
     delays = [second for kind, value in lines if kind.startswith("crawl") for second in _seconds(value)]
     stated = [(kind, value) for kind, value in lines if kind.startswith("content")]
     patterns, statements = Patterns(rules), robots_statements(stated)
     cut = (Cut.PATTERNS,) if patterns.cut else ()
-    return RobotsRules(patterns or None, True, max(delays, default=None), tuple(sitemaps), license, statements, cut)
+    delay = max(delays, default=None)
+    return RobotsRules(patterns or None, True, delay, tuple(sitemaps), tuple(licenses), statements, cut)
 
 
 def _url(value: str) -> str:

@@ -19,7 +19,7 @@ from msgspec.structs import replace
 
 from crawler.base.kv import Family, Reader
 from crawler.url.consent.statements import PathStatements
-from crawler.url.consent.terms import RSL_FILE, TDM_FILE, Terms, terms_statements
+from crawler.url.consent.terms import TDM_FILE, Terms, terms_statements
 from crawler.url.robots.parse import (
     DISALLOW_ALL,
     RobotsRecordError,
@@ -92,8 +92,8 @@ class Robots(Struct, frozen=True):
 
     ``copy_of``: the time of the copy whose rules apply, because the last request failed; ``stands_in``: an earlier
     failure already made this copy necessary. ``also``: the rules of that copy, if the last answer lacks its end.
-    ``terms``: statements of consent in the files with terms that were requested, by file of the host or by URL of a
-    license that a page names. ``statements``: those in robots.txt and in the host's files."""
+    ``terms``: statements of consent in the files with terms that were requested (``crawler.url.consent.terms.Terms``).
+    ``statements``: those in robots.txt and in the host's files."""
 
     rules: RobotsRules
     status: int | None
@@ -116,6 +116,11 @@ class Robots(Struct, frozen=True):
         """The longer of the two delays, if there are two."""
         both = [self.rules.crawl_delay, None if self.also is None else self.also.crawl_delay]
         return max((delay for delay in both if delay is not None), default=None)
+
+    @property
+    def licenses(self) -> tuple[str, ...]:
+        """The licenses that robots.txt names, as written."""
+        return self.rules.licenses + (() if self.also is None else self.also.licenses)
 
     def refusal(self, href: str) -> RobotsRefusal | None:
         """Return the reason why the URL may not be fetched; None if it may be."""
@@ -261,7 +266,7 @@ class RobotsCache:
         robots = self._rules(record)
         also = () if robots.also is None else robots.also.statements
         terms = {file: terms_statements(file, rules) for file, rules in record.terms.items()}
-        of_host = tuple(terms[file] for file in (TDM_FILE, RSL_FILE) if file in terms)
+        of_host = tuple(terms[file] for file in (TDM_FILE, *robots.licenses) if file in terms)
         return replace(robots, terms=terms, statements=robots.rules.statements + also + of_host)
 
     def _rules(self, record: _Record) -> Robots:

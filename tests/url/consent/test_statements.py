@@ -53,7 +53,7 @@ def said(
     stated = stricter(*[each.of(target_of(href)) for each in rules.statements])
     record = draft.record
     record.consent = stricter(stated, record.consent)
-    record.license = record.license or (rules.license and locate(rules.license, robots_url(href)))
+    record.license = record.license or next((locate(each, robots_url(href)) for each in rules.licenses), None)
     if body is not None and kind == "text/html":
         web: Any = NoWeb()
         facts = understanding.page(web, draft, extract_links(body, "utf-8", understanding.links))
@@ -130,7 +130,13 @@ ROBOTS: list[tuple[str, str, dict[str, str]]] = [
     # both
     (grouped(f"{SIGNAL} ai-train=yes", f"{USAGE} train-ai=n"), OPEN, {"ai-train": "no"}),
     (grouped(f"{SIGNAL} ai-train=no", f"{USAGE} /open/ train-ai=y"), OPEN, {"ai-train": "no"}),
-    (grouped(*[f"{USAGE} /{number} search=n" for number in range(LINES_MOST)], f"{USAGE} train-ai=n"), OPEN, {}),
+    (
+        grouped(*[f"{USAGE} /{number} search=n" for number in range(LINES_MOST)], f"{USAGE} /x train-ai=n"),
+        OPEN,
+        {"ai-train": "no"},
+    ),
+    (grouped(*[f"{USAGE} /{number} search=n" for number in range(LINES_MOST)], f"{USAGE} train-ai=y"), OPEN, {}),
+    (grouped(f"{USAGE} /{'*a' * 200} train-ai=n, search=y"), OPEN, {"ai-train": "no"}),
 ]
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
 from typing import Any
 
 import pytest
 
+from crawler.url.consent.statements import LINES_MOST
 from crawler.url.consent.terms import (
     RSL_FILE,
-    RULES_MOST,
     TDM_FILE,
     read_terms,
     terms_statements,
@@ -52,7 +53,8 @@ TDM: list[tuple[Any, str, dict[str, str]]] = [
     ([], "/", {}),
     ({}, "/", {}),
     ("x", "/", {}),
-    ([rule("/a")] * RULES_MOST + [rule("/b")], "/b", {}),
+    ([rule("/a", 0)] * LINES_MOST + [rule("/b")], "/c", RESERVED),
+    ([rule("/a")] * LINES_MOST + [rule("/b", 0)], "/b", {}),
 ]
 
 
@@ -151,3 +153,13 @@ def test_what_cannot_be_read_says_nothing(kind: str, body: bytes) -> None:
     rules, why = read_terms(kind, body, HOST)
     assert rules == []
     assert why
+
+
+def test_many_licenses_of_one_long_location_take_little_memory() -> None:
+    body = rsl(content(license_of((NO, "all")) * 4_000, "/" + "a" * (MAX_BYTES // 2)))
+    tracemalloc.start()
+    rules, _ = read_terms(RSL_FILE, body, HOST)
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert len(rules) == 1
+    assert most < 30 * len(body)

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from crawler.url.robots.parse import (
+    LICENSES_MOST,
     LINE_BYTES,
     SITEMAPS_MOST,
     Cut,
@@ -232,6 +233,7 @@ def test_hostile_files_cost_little(body: bytes) -> None:
         (f"User-agent: *\nDisallow: /{'x' * LINE_BYTES}\n", (Cut.LINES,)),
         ("User-agent: *\n" + "".join(f"Disallow: /*a{n}\n" for n in range(9_000)), (Cut.PATTERNS,)),
         ("".join(f"Sitemap: /{n}\n" for n in range(SITEMAPS_MOST + 1)), (Cut.SITEMAPS,)),
+        ("".join(f"License: /{n}\n" for n in range(LICENSES_MOST + 1)), (Cut.LICENSES,)),
         ("User-agent: *\nDisallow: /x\n" * 30_000, (Cut.BYTES,)),
     ],
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from crawler.base.kv import Batch, Family
 from crawler.url.robots.parse import RobotsRecordError
@@ -80,3 +81,9 @@ def test_a_record_comes_back(status: int, at: float, body: bytes, good: int, goo
     robots = cache.decode(encode_robots(page("", status=status), at, copy))
     assert (robots.status, robots.asked_at) == (status or None, at)
     assert robots.copy_of == (good_at if robots.unreachable else None)
+
+
+def test_an_answer_that_lacks_its_end_does_not_lose_the_licenses_of_the_last_good_copy() -> None:
+    part = replace(page("License: /a\n"), truncated="length")
+    stored = encode_robots(part, 1.0, GoodCopy(200, 0.0, b"License: /b"))
+    assert cache_of(MemoryStore()).decode(stored).licenses == ("/a", "/b")

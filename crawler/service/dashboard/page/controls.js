@@ -25,7 +25,7 @@ function update() {
   find("unlock").disabled = silent;
   document.querySelector(".downloads").inert = silent || locked;
   find("no-controls").hidden = !over && !silent;
-  write(find("no-controls"), silent ? `${over ? "" : "no answer: "}nothing to change or download` : "the crawl is not running");
+  write(find("no-controls"), silent ? `${over ? "" : "no answer: "}nothing to change or download` : state === "copy" ? "control the crawl on its machine" : "the crawl is not running");
   find("pause").dataset.do = paused ? "resume" : "pause";
   write(find("pause"), paused ? "Resume" : "Pause");
   document.body.classList.toggle("locked", token() === null);
@@ -36,7 +36,7 @@ function update() {
 export function showControls(stats) {
   if (stats.state === state && Boolean(stats.paused) === paused) return;
   state = stats.state;
-  if (state !== "lost") over = ["ended", "stopped"].includes(state);
+  if (state !== "lost") over = ["ended", "stopped", "copy"].includes(state);
   paused = Boolean(stats.paused);
   parted = stats.partitions !== undefined;
   update();

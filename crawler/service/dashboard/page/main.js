@@ -129,7 +129,7 @@ function show(message) {
   last = message;
   // If the crawl was over before the page was opened, the last minutes have no data.
   if (first && ["ended", "stopped"].includes(message.stats.state)) choose("all");
-  showStale(message.standing === "gone");
+  showStale(["gone", "copy"].includes(message.standing));
   append(message.point);
   survey.note(message.records_new);
   missed.noteThrottled(message.answered_429);
@@ -145,7 +145,7 @@ function draw(message) {
   document.querySelector("main").classList.remove("waiting");
   for (const node of SHOWN) write(node, format[node.dataset.as ?? "figure"](at(stats, node.dataset.show)));
   for (const node of ONLY_IF) node.hidden = !at(stats, node.dataset.if);
-  setRunning(["running", "stopping"].includes(stats.state));
+  setRunning(["running", "stopping", "copy"].includes(stats.state));
   showProgress(message);
   share = shareDone(message);
   attention.showAttention(message);

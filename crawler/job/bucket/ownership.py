@@ -101,13 +101,6 @@ def write_here(disk: Disk, directory: Path, here: Here) -> None:
     replace_file(disk, directory / BUCKET, encode_envelope(MAGIC, VERSION, to_builtins(here)))
 
 
-def check_here(directory: Path, address: str) -> None:
-    """Raise JobError if the directory's crawl lives in another bucket. Raises OSError."""
-    here = read_here(directory)
-    if here is not None and here.address != address:
-        raise JobError(f"{directory} is the crawl in {here.address}, not in {address}: use that store, or another job")
-
-
 def has_last_word(objects: Objects, partition: Path) -> bool:
     """Return True if the partition's directory may have steps that the bucket lacks: its last owner wrote from there
     and did not release it, or the bucket knows no owner. Raises BucketError, BucketDown, JobError, OSError."""
@@ -178,8 +171,12 @@ def new_log(objects: Objects, crawl: CrawlObject) -> Log:
 def find_crawl(objects: Objects, directory: Path) -> CrawlObject:
     """Return the crawl in the bucket, which must be the one in the directory, or a new one if the bucket is empty.
     Changes nothing. Raises BucketError, BucketDown, JobError, OSError."""
-    check_here(directory, objects.address)
-    here, crawl = read_here(directory), read_crawl(objects)
+    here = read_here(directory)
+    if here is not None and here.address != objects.address:
+        raise JobError(
+            f"{directory} is the crawl in {here.address}, not in {objects.address}: use that store, or another job"
+        )
+    crawl = read_crawl(objects)
     if crawl is None:
         if here is not None and (here.workers or holds_crawl(directory)):
             raise BucketError(

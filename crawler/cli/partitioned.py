@@ -175,7 +175,7 @@ async def _joined(
         JobLock(directory).release()  # refuses a second command before it changes the store
     objects, stored = bucket_of(directory, settings), None
     if objects is not None:
-        stored = await asyncio.to_thread(partial(find_stored, objects, directory, settings, begins=True))
+        stored = await asyncio.to_thread(find_stored, objects, directory, settings, begins=True)
         name, engine = stored.crawl.name, stored.shape.engine or None
     carrier: Carrier = MemoryCarrier() if engine is None else await open_carrier(engine, name)
     stack.push_async_callback(carrier.close)

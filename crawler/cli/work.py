@@ -219,8 +219,7 @@ async def _by_hand(
         await check_present(carrier, clock, engine)
         objects, join = bucket_of(directory, settings), joined
         if objects is not None:
-            find = partial(find_stored, objects, directory, settings, begins=False)
-            join = (await asyncio.to_thread(find)).join
+            join = (await asyncio.to_thread(find_stored, objects, directory, settings, begins=False)).join
         crawl = await join(carrier, disk, directory, settings, engine)
         keep_settings(disk, directory, tables)
         present = asyncio.create_task(keep_present(carrier, crawl, tables, clock))

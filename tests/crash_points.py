@@ -61,6 +61,7 @@ BACKUP_POINTS = (  # of backups; a crawl kept in a bucket passes most of them to
 )
 
 BUCKET_POINTS = (  # of a crawl kept in a bucket
+    "bucket.fetched",  # what is to be restored is in a directory that held no job, and nothing else has changed
     "bucket.closed",  # the log of the previous owner is closed
     "bucket.owned",  # this process is the owner, but the directory is unchanged
     "bucket.brought",  # the directory has the bucket's state, but is not marked so

@@ -137,7 +137,7 @@ def check_vacant(directory: Path, own: Collection[str] = ()) -> None:
     except OSError:
         return  # the directory is missing or unusable; its creation reports the error
     check_restored(directory)
-    if {BUCKET, RESTORING} <= found:
+    if BUCKET in found:
         return  # the crawl will be restored again
     strange = sorted(name for name in found - _BEFORE - set(own) if not name.startswith("."))
     if strange and not found & {PAGES, STORE, SEEN, REPAIRED}:

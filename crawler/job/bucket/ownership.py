@@ -51,6 +51,7 @@ from crawler.job.crawl_file import holds_crawl, return_to_partition
 from crawler.job.directory import BUCKET, RESTORING, JobError, holds_job, make_directory
 from crawler.job.follower import GapError
 from crawler.job.job_lock import JobLock
+from crawler.job.snapshot import remove_tree
 from crawler.job.steps.step_codec import Chunk
 
 MAGIC = "crawler-in-bucket"
@@ -280,10 +281,23 @@ class _Taking:
         """Fetch the files to restore, while the owner keeps running."""
         self.is_newest = self.last is None or self.last.worker in here.workers
         snapshot = newest_snapshot(self._objects, self._partition)
+        if snapshot is None and self.last is not None and not self.is_newest:
+            self._check_new(self.last)
         if snapshot is None or (self.is_newest and holds_job(self._directory)):
             return
-        self._fetched = fetch(self._objects, self._partition, self._directory, self._disk)
-        self._newcomer.check(self._directory / RESTORING)
+        file, making = self._directory / BUCKET, self._directory / RESTORING
+        was_here = file.exists()
+        if not was_here:
+            write_here(self._disk, self._directory, here)  # the same command continues if this process is killed
+        try:
+            self._fetched = fetch(self._objects, self._partition, self._directory, self._disk)
+            failpoint("bucket.fetched")
+            self._newcomer.check(making)
+        except BaseException:
+            remove_tree(making)
+            if not was_here:
+                file.unlink()
+            raise
 
     def take(self) -> int:
         """Close the log of the last owner, unless that owner has released the partition, and become the next owner.
@@ -303,9 +317,12 @@ class _Taking:
         snapshot = newest_snapshot(self._objects, self._partition)
         follows = snapshot is not None and snapshot.worker == last.worker
         first = snapshot.log if snapshot is not None and follows else last.first
+        Log(self._objects, self._sealing, last.worker).close(first)
+
+    def _check_new(self, last: Owner) -> None:
+        """Raise BucketError if the partition, which has no snapshot, has steps: it had a snapshot before them."""
         log = Log(self._objects, self._sealing, last.worker)
-        end = log.close(first)
-        numbers = range(last.first, end) if snapshot is None and not self.is_newest else ()
+        numbers = range(last.first, log.end(last.first))
         if any(chunk.partition == self._partition for number in numbers for chunk in log.chunks(number) or ()):
             raise BucketError(f"{self._objects.address} has a log but no snapshot: its snapshots were removed")
 

@@ -185,11 +185,10 @@ def _with_figures(files: dict[str, Stored], needed: Callable[[str], bool]) -> Ca
 
 
 def _place(making: Path, name: str) -> Path:
-    path = making / name
-    if os.path.isabs(name) or ".." in path.parts:
+    if os.path.isabs(name) or ".." in Path(name).parts:
         raise BucketError(f"{name!r} is not a file of a job")
-    _make_above(path, making)
-    return path
+    _make_above(making / name, making)
+    return making / name
 
 
 def _leave_out(_: Callable[[str], bytes], making: Path, name: str, stored: Stored) -> Path:

@@ -36,7 +36,7 @@ from crawler.cluster.agreement import check_present, joined, keep_present, keep_
 from crawler.cluster.crawl_directory import partitions_of
 from crawler.cluster.drain_file import is_asked
 from crawler.cluster.seats import SEEDED
-from crawler.cluster.stored_crawl import join_store
+from crawler.cluster.stored_crawl import find_stored
 from crawler.cluster.time_left import TimeLeft
 from crawler.cluster.worker_channel import Instructions, Refusal
 from crawler.cluster.worker_supervisor import Outcome, Plan, Supervisor
@@ -45,7 +45,7 @@ from crawler.inspect.crawl_reader import stats_of
 from crawler.job.bucket.address import open_objects
 from crawler.job.bucket.objects import BucketDown, BucketError
 from crawler.job.bucket.ownership import has_last_word, read_here
-from crawler.job.crawl_file import CrawlFile, partition_directories
+from crawler.job.crawl_file import CrawlFile, holds_crawl, partition_directories
 from crawler.job.job_lock import JobLock
 from crawler.job.metrics.pooled_stats import ABSENT, ELSEWHERE
 from crawler.service.background import background
@@ -171,18 +171,20 @@ async def _joined(
     """Start or join the crawl. Returns the crawl's carrier (which ``stack`` closes), the URL of the carrier if the
     carrier is a server, and the crawl's file."""
     name, engine, disk = settings.partitions.crawl or "", settings.partitions.engine, RealDisk()
-    objects = bucket_of(directory, settings)
+    if holds_crawl(directory):
+        JobLock(directory).release()  # refuses a second command before it changes the store
+    objects, stored = bucket_of(directory, settings), None
     if objects is not None:
-        joining = partial(join_store, objects, disk, directory, settings, begins=True)
-        crawl, engine = await asyncio.to_thread(joining)
-        name, engine = crawl.name, engine or None
+        stored = await asyncio.to_thread(find_stored, objects, directory, settings, begins=True)
+        name, engine = stored.crawl.name, stored.shape.engine or None
     carrier: Carrier = MemoryCarrier() if engine is None else await open_carrier(engine, name)
     stack.push_async_callback(carrier.close)
     where = str(directory) if engine is None else engine
     if engine is not None:
         await check_present(carrier, clock, where)
-    crawl = await joined(carrier, disk, directory, settings, where)
-    if engine is not None and objects is None:
+    join = joined if stored is None else stored.join
+    crawl = await join(carrier, disk, directory, settings, where)
+    if engine is not None and stored is None:
         log.warning("no other machine can join without --store, which cannot be added later")
     keep_settings(disk, directory, shared_tables(settings))
     return carrier, engine, crawl

@@ -54,7 +54,7 @@ from crawler.cluster.drain_file import at_work, is_asked
 from crawler.cluster.member import Member
 from crawler.cluster.member_options import MemberResult
 from crawler.cluster.reach import Backoff
-from crawler.cluster.stored_crawl import join_store, stored_crawl
+from crawler.cluster.stored_crawl import find_stored, stored_crawl
 from crawler.cluster.time_left import TimeLeft
 from crawler.cluster.worker_channel import Channel, Ended, Failed, Halt, Instructions, Refusal, Reread, Said
 from crawler.engine.lifecycle import Stop
@@ -162,15 +162,16 @@ def _find_crawl(arguments: argparse.Namespace) -> Tables | None:
     address = arguments.store or (None if here is None else here.address)
     if address is not None:
         shape = stored_crawl(open_objects(address, reading=True))
-        arguments.store, arguments.crawl = address, shape.file.name
-        if shape.engine and arguments.engine not in (None, shape.engine):
-            raise UsageError(f"the workers of the crawl in {address} use {shape.engine}: leave out --engine")
-        arguments.engine = arguments.engine or shape.engine or None
-        if arguments.engine is None:
+        for flag, used in (("crawl", shape.file.name), ("engine", shape.engine)):
+            if used and getattr(arguments, flag) not in (None, used):
+                raise UsageError(f"the workers of the crawl in {address} use --{flag} {used}: leave out --{flag}")
+        arguments.engine = shape.engine or arguments.engine or ""
+        if not shape.engine and not arguments.engine.startswith("unix:"):  # the first command's own carrier
             raise UsageError(
                 f"the crawl in {address} has no engine: stop the command that started it, run it again with --engine "
                 "URL, and then start this worker"
             )
+        arguments.store, arguments.crawl = address, shape.file.name
         return shape.settings
     if not holds_crawl(directory):
         raise UsageError(
@@ -216,10 +217,10 @@ async def _by_hand(
     carrier = await open_carrier(engine, name)
     try:
         await check_present(carrier, clock, engine)
-        objects = bucket_of(directory, settings)
+        objects, join = bucket_of(directory, settings), joined
         if objects is not None:
-            await asyncio.to_thread(partial(join_store, objects, disk, directory, settings, begins=False))
-        crawl = await joined(carrier, disk, directory, settings, engine)
+            join = (await asyncio.to_thread(find_stored, objects, directory, settings, begins=False)).join
+        crawl = await join(carrier, disk, directory, settings, engine)
         keep_settings(disk, directory, tables)
         present = asyncio.create_task(keep_present(carrier, crawl, tables, clock))
         member, notices = _Stoppable(), Notices(own.notify, directory, clock)

@@ -36,18 +36,10 @@ from crawler.base.carrier.verbs import CRAWL, Carrier, CarrierError, CarrierRefu
 from crawler.base.disk import Disk, replace_file
 from crawler.base.settings.load import as_tables
 from crawler.base.settings.parts import Settings
-from crawler.cluster.crawl_directory import (
-    check_crawl,
-    check_gaps,
-    crawl_asked,
-    groups_text,
-    join_crawl,
-    new_crawl,
-)
-from crawler.job.bucket.ownership import read_here
+from crawler.cluster.crawl_directory import check_crawl, crawl_in, groups_text, join_crawl, new_crawl
 from crawler.job.checkpoint.envelope import EnvelopeError, encode_envelope, read_envelope
-from crawler.job.crawl_file import CrawlFile, decode_crawl, encode_crawl, holds_crawl, read_crawl_file
-from crawler.job.directory import JobError
+from crawler.job.crawl_file import CrawlFile, decode_crawl, encode_crawl, holds_crawl
+from crawler.job.directory import JobError, make_directory
 
 Tables = dict[str, dict[str, Any]]
 
@@ -102,25 +94,19 @@ async def agree(carrier: Carrier, crawl: CrawlFile, where: str) -> CrawlFile:
 
 
 async def joined(carrier: Carrier, disk: Disk, directory: Path, settings: Settings, where: str) -> CrawlFile:
-    """Start or join the crawl of this name with this directory. A refusal changes nothing. Raises CarrierError,
-    CarrierRefusedError, JobError, OSError."""
+    """Start or join the crawl of this name with this directory, without a store. A refusal changes nothing. Raises
+    CarrierError, CarrierRefusedError, JobError, OSError."""
     check_crawl(directory, settings)
     known = await known_crawl(carrier, where)
-    if holds_crawl(directory):
-        crawl = read_crawl_file(directory)
-    elif known is None:
-        crawl = new_crawl(settings)
-    else:
-        crawl = crawl_asked(known, settings)
-    check_gaps(crawl, settings)
+    crawl = crawl_in(directory, known or new_crawl(settings), settings)
     if known is None:
+        make_directory(directory, disk)  # first, so that an unusable directory takes no name
         known = await agree(carrier, crawl, where)
         if not holds_crawl(directory):
             # Another process may have started it at the same time.
             crawl = replace(crawl, id=known.id, secret=known.secret)
-    if read_here(directory) is None or crawl.secret != known.secret:  # with a store, the store is authoritative
-        check_same(crawl, known, where)
-    if crawl.id != known.id and read_here(directory) is None:
+    check_same(crawl, known, where)
+    if crawl.id != known.id:
         raise CarrierRefusedError(
             f"the crawl {known.name!r} at {where} uses another directory, and several directories need a store: give "
             "this crawl another name with --crawl, or start it with --store ADDRESS"

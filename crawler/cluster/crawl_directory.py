@@ -151,11 +151,13 @@ def new_crawl(settings: Settings) -> CrawlFile:
     )
 
 
-def crawl_asked(known: CrawlFile, settings: Settings) -> CrawlFile:
-    """Return the crawl that is already known, adapted to a new directory and to the values that the settings
-    specify."""
+def crawl_in(directory: Path, known: CrawlFile, settings: Settings) -> CrawlFile:
+    """Return the crawl file that the directory has or will have: a new directory gets the ``known`` crawl, adapted to
+    the values that the settings specify. Raises JobError, OSError."""
+    if holds_crawl(directory):
+        return read_crawl_file(directory)
     asked = settings.partitions.count or known.partitions
-    return replace(
+    crawl = replace(
         known,
         id=new_id(),
         partitions=asked,
@@ -163,6 +165,8 @@ def crawl_asked(known: CrawlFile, settings: Settings) -> CrawlFile:
         by_host=(settings.partitions.placed_by or known.by) == "host",
         groups=groups_of(settings, asked),
     )
+    check_gaps(crawl, settings)
+    return crawl
 
 
 def new_id() -> str:
@@ -171,9 +175,9 @@ def new_id() -> str:
 
 
 def join_crawl(disk: Disk, directory: Path, crawl: CrawlFile, settings: Settings) -> CrawlFile:
-    """Make the directory part of this crawl, unless it already is, and return the crawl file it then holds. Raises
-    JobError (including when another process has just started a crawl there with other settings) and OSError."""
-    check_crawl(directory, settings)
+    """Make the directory, which ``check_crawl`` has accepted, part of this crawl, unless it already is, and return the
+    crawl file it then holds. Raises JobError (including when another process has just started a crawl there with other
+    settings) and OSError."""
     found = begin_crawl_file(disk, directory, crawl)
     check_crawl(directory, settings)
     return found

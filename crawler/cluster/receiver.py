@@ -10,9 +10,9 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import chain
+from itertools import chain, starmap
 
-from crawler.base.carrier.verbs import CarrierError, Entry
+from crawler.base.carrier.verbs import CarrierError, Entry, Position
 from crawler.cluster.open_partition import OpenPartition
 from crawler.cluster.reach import Backoff, Reach, together
 from crawler.engine.fair_turns import Turns
@@ -81,9 +81,12 @@ class Receiving:
             if await self.take(partitions[name], [self._decode(each) for each in entries]):
                 partitions[name].has_read(entries[-1].position)
         done = [(name, position) for name, each in partitions.items() if (position := each.trimmable())]
-        await together(self._reach.call(self._reach.carrier.trim(*each)) for each in done)
+        await together(starmap(self._trim, done))
         if found and max(map(len, found.values())) < most:
             await asyncio.sleep(GATHER)
+
+    async def _trim(self, stream: str, upto: Position) -> None:
+        await self._reach.call(self._reach.carrier.trim(stream, upto))
 
     async def take(self, partition: OpenPartition, contents: Sequence[Content | None]) -> bool:
         """Process what others have sent to a partition, with the batches in order. Returns False if nothing may be

@@ -3,35 +3,67 @@ must agree on; the carrier, which passes links between the workers, may lose its
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 
+from msgspec import Struct
 from msgspec.structs import replace
 
+from crawler.base.carrier.verbs import Carrier
 from crawler.base.disk import Disk
 from crawler.base.settings.parts import Settings
-from crawler.cluster.agreement import check_same, shared_tables
-from crawler.cluster.crawl_directory import check_crawl, check_gaps, crawl_asked, join_crawl, new_crawl, new_id
-from crawler.job.bucket.layout import Shape, encode, read_shape, shape_key, standing
+from crawler.cluster.agreement import agree, check_same, known_crawl, shared_tables
+from crawler.cluster.crawl_directory import check_crawl, crawl_in, join_crawl, new_crawl
+from crawler.job.bucket.layout import CrawlObject, Shape, encode, read_shape, shape_key, standing
 from crawler.job.bucket.objects import BucketError, Objects, put_own
-from crawler.job.bucket.ownership import Here, begin_crawl, read_here, running_at, write_here
-from crawler.job.crawl_file import CrawlFile, holds_crawl, read_crawl_file
-from crawler.job.directory import JobError, make_directory
+from crawler.job.bucket.ownership import Here, begin_crawl, find_crawl, read_here, running_at, write_here
+from crawler.job.crawl_file import CrawlFile, holds_crawl
+from crawler.job.directory import JobError
 
 
-def join_store(
-    objects: Objects, disk: Disk, directory: Path, settings: Settings, *, begins: bool
-) -> tuple[CrawlFile, str]:
-    """Join the crawl in the bucket with this directory. With ``begins``, the crawl may start here, and the bucket keeps
-    the settings and the carrier's URL for workers that are added. Returns the crawl and that URL, which is empty if the
-    carrier is local to one machine. Raises BucketError (including when workers that use another carrier are running),
+class Joining(Struct, frozen=True):
+    """A crawl in a bucket that a directory may join. ``crawl``: the crawl file of the directory; ``shape``: what the
+    bucket will have, under ``number`` if it must be put there."""
+
+    objects: Objects
+    found: CrawlObject
+    crawl: CrawlFile
+    shape: Shape
+    number: int | None = None
+
+    async def join(self, carrier: Carrier, disk: Disk, directory: Path, settings: Settings, where: str) -> CrawlFile:
+        """Start or join the crawl with this directory. A refusal changes nothing. Raises CarrierError,
+        CarrierRefusedError, BucketError, BucketDown, JobError, OSError."""
+        self._check(await known_crawl(carrier, where), where)
+        await asyncio.to_thread(self._put, disk, directory)
+        self._check(await agree(carrier, self.crawl, where), where)  # another crawl may have taken the name meanwhile
+        return join_crawl(disk, directory, self.crawl, settings)
+
+    def _check(self, known: CrawlFile | None, where: str) -> None:
+        """Raise CarrierRefusedError if ``known``, the carrier's crawl, is another one. The carrier may know this one as
+        it was before a split: the store is authoritative."""
+        if known is not None and known.secret != self.crawl.secret:
+            check_same(self.crawl, known, where)
+
+    def _put(self, disk: Disk, directory: Path) -> None:
+        objects = self.objects
+        begin_crawl(objects, self.found, directory, disk)
+        if self.number is not None and not put_own(objects, shape_key(self.number), encode("shape", self.shape)):
+            raise BucketError(f"another command is starting or changing the crawl in {objects.address}: run only one")
+        write_here(disk, directory, Here(objects.address, self.found.id))
+
+
+def find_stored(objects: Objects, directory: Path, settings: Settings, *, begins: bool) -> Joining:
+    """Return the crawl in the bucket that the directory may join. With ``begins``, the crawl may start here, and the
+    bucket keeps the settings and the carrier's URL for workers that are added; the URL is empty if the carrier is local
+    to one machine. Changes nothing. Raises BucketError (including when workers that use another carrier are running),
     BucketDown, CarrierRefusedError (if the settings do not fit the crawl), JobError, OSError."""
-    check_crawl(directory, settings)
     if holds_crawl(directory) and read_here(directory) is None:
         raise JobError(
             f"{directory} holds a partitioned crawl that lives on this machine and cannot move into a store: leave "
             "out --store, or start another crawl"
         )
-    found = begin_crawl(objects, directory, disk)
+    found = find_crawl(objects, directory)
     number, shape = read_shape(objects)
     if shape is None:
         if standing(objects, 0).epoch:
@@ -44,10 +76,9 @@ def join_store(
         shape = Shape.of(replace(new_crawl(settings), name=found.id))
     name, engine = settings.partitions.crawl or shape.file.name, settings.partitions.engine or shape.engine
     known = replace(shape.file, name=name)
-    crawl = read_crawl_file(directory) if holds_crawl(directory) else crawl_asked(known, settings)
-    check_gaps(crawl, settings)
+    check_crawl(directory, replace(settings, partitions=replace(settings.partitions, crawl=name)))
+    crawl = crawl_in(directory, known, settings)
     check_same(crawl, known, objects.address)
-    make_directory(directory, disk)
     if begins:
         # Workers with another carrier or name and this process would repeatedly take partitions from each other.
         is_apart = number and (not engine or (engine, name) != (shape.engine, shape.file.name))
@@ -57,11 +88,9 @@ def join_store(
                 "name: stop them, or give this command the same --engine and --crawl"
             )
         told = replace(Shape.of(known), engine=engine, settings=shared_tables(settings))
-        if told != shape and not put_own(objects, shape_key(number + 1), encode("shape", told)):
-            raise BucketError(f"another command is starting or changing the crawl in {objects.address}: run only one")
-    write_here(disk, directory, Here(objects.address, found.id))
-    settings = replace(settings, partitions=replace(settings.partitions, crawl=name))
-    return join_crawl(disk, directory, replace(crawl, id=crawl.id or new_id()), settings), engine
+        if told != shape:
+            return Joining(objects, found, crawl, told, number + 1)
+    return Joining(objects, found, crawl, shape)
 
 
 def stored_crawl(objects: Objects) -> Shape:

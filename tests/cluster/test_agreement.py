@@ -45,7 +45,8 @@ from crawler.cluster.agreement import (
     shared_tables,
 )
 from crawler.cluster.crawl_directory import new_crawl
-from crawler.job.bucket.ownership import Here, write_here
+from crawler.cluster.stored_crawl import find_stored
+from crawler.job.bucket.address import open_objects
 from crawler.job.crawl_file import CrawlFile, encode_crawl, read_crawl_file
 from crawler.job.directory import JobError
 
@@ -66,12 +67,14 @@ def test_who_joins_needs_the_same_directory_unless_the_crawl_lives_in_a_store(tm
         with pytest.raises(CarrierRefusedError, match="another directory"):
             await joined(carrier, disk, tmp_path / "b", given_no_count, "memory")
         assert not (tmp_path / "b").exists()
-        (tmp_path / "b").mkdir()
-        write_here(disk, tmp_path / "b", Here("file:/store", "0" * 32))
-        other = await joined(carrier, disk, tmp_path / "b", given_no_count, "memory")
+        assert first.partitions == 4
+        objects, carrier = open_objects(f"file:{tmp_path / 'store'}"), MemoryCarrier()
+        stored = find_stored(objects, tmp_path / "c", NEWS, begins=True)
+        first = await stored.join(carrier, disk, tmp_path / "c", NEWS, "memory")
+        stored = find_stored(objects, tmp_path / "d", given_no_count, begins=False)
+        other = await stored.join(carrier, disk, tmp_path / "d", given_no_count, "memory")
         assert other.id != first.id
         assert replace(other, id="") == replace(first, id="")
-        assert first.partitions == 4
 
     now(several())
 

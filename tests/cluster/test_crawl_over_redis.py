@@ -82,10 +82,15 @@ def test_who_does_not_belong_there_is_refused_and_changes_nothing(tmp_path: Path
         common = (*chain.seeds, *WORDS, "--quiet", "--engine", server.url)
         begin = crawler(*common, "--job", tmp_path / "crawl", "--crawl", "news", env=password)
         assert begin.code == 0, begin.err
+        stored = ("--store", f"file:{tmp_path / 'store'}")
+        (tmp_path / "file").touch()
         for words, env, about in (
             (("--crawl", "news"), {"CRAWLER_ENGINE_PASSWORD": "wr0ng"}, "CRAWLER_ENGINE_PASSWORD"),
             (("--crawl", "news", "--fpp", "0.25"), password, "seen.fpp"),
             (("--crawl", "news", "--partition-count", "5"), password, "4 partitions"),
+            (("--crawl", "news", *stored), {"CRAWLER_ENGINE_PASSWORD": "wr0ng"}, "CRAWLER_ENGINE_PASSWORD"),
+            (("--crawl", "news", *stored), password, "is another crawl"),
+            (("--host-key", "address", *stored), password, "politeness.host_key"),
         ):
             ran = crawler(*common, "--job", tmp_path / "other", *words, env=env)
             assert (ran.code, ran.err.count("\n")) == (2, 1), ran.err
@@ -96,8 +101,13 @@ def test_who_does_not_belong_there_is_refused_and_changes_nothing(tmp_path: Path
             "work", "--engine", server.url, "--crawl", "unknown", "--dir", tmp_path / "other", env=password
         )
         assert (unknown.code, unknown.err.count("\n")) == (2, 1), unknown.err
-        assert not (tmp_path / "other").exists()
         other = crawler(*common, "--job", tmp_path / "crawl", "--crawl", "another", env=password)
         assert (other.code, other.err.count("\n")) == (2, 1), other.err
-    gone = crawler(*common, "--job", tmp_path / "other", "--crawl", "news", env=password)
-    assert (gone.code, gone.err.count("\n")) == (2, 1), gone.err
+        file = crawler(*common, "--job", tmp_path / "file", "--crawl", "free", env=password)
+        assert (file.code, file.err.count("\n")) == (2, 1), file.err
+        free = crawler(*common, "--job", tmp_path / "free", "--crawl", "free", env=password)
+        assert free.code == 0, free.err
+    for more in ((), stored):
+        gone = crawler(*common, "--job", tmp_path / "other", "--crawl", "news", *more, env=password)
+        assert (gone.code, gone.err.count("\n")) == (2, 1), gone.err
+    assert {path.name for path in tmp_path.iterdir()} == {"server", "crawl", "free", "file"}

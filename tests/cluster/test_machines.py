@@ -142,7 +142,14 @@ def test_who_would_meet_others_elsewhere_is_refused(tmp_path: Path) -> None:
         refused = crawler(*crawl.chain.seeds, "--job", tmp_path / "two", *FLAGS, *away, "--partitions", "1")
         assert "its workers use another engine or name" in one_line(refused, 2)
         refused = crawler("work", *away, "--dir", tmp_path / "two")
-        assert f"use {crawl.redis.url}" in one_line(refused, 2)
+        assert f"use --engine {crawl.redis.url}" in one_line(refused, 2)
+        refused = crawler("work", "--store", crawl.address, "--crawl", "other", "--dir", tmp_path / "two")
+        assert "leave out --crawl" in one_line(refused, 2)
+        assert not (tmp_path / "two").exists()
+        second = ("--store", crawl.address, "--engine", crawl.redis.url, "--partitions", "1", "--delay", "3")
+        refused = crawler(*crawl.chain.seeds, "--job", tmp_path / "one", *FLAGS, *second)
+        assert f"in use by process {first.pid}" in one_line(refused, 2)
+        assert [path.name for path in (tmp_path / "store" / "shape").iterdir()] == ["000001"]
         (tmp_path / "file").touch()
         no_directory = ("--store", crawl.address, "--dir", tmp_path / "file")
         assert "cannot use job directory" in one_line(crawler("work", *no_directory), 2)
@@ -200,10 +207,42 @@ def test_another_name_replaces_one_that_another_crawl_has_on_the_engine(tmp_path
 
         assert start("two", "--crawl", "news").code == 2
         assert start("three", "--crawl", "other").code == 0
-        assert start("two").code == 2, "a directory that would use the old name"
+        assert start("two", "--crawl", "newer").code == 0
+        assert start("three").code == 2, "a directory that would use the old name"
         joined = crawler("work", *stored[:2], "--dir", tmp_path / "four", "--quiet")
         assert joined.code == 0, joined.err
         assert crawl.chain.begun == 2 * len(crawl.chain.pages)
+
+
+def test_a_resumed_crawl_whose_new_name_is_taken_keeps_its_old_one(tmp_path: Path) -> None:
+    with shared(tmp_path, 6) as crawl:
+        with crawl.first("one", pages=10) as first:
+            first.terminate()
+            assert ended(first).code == 130
+        apart = ("--store", f"file:{tmp_path / 'second'}", "--engine", crawl.redis.url, "--partitions", "1")
+        ran = crawler(*crawl.chain.seeds, "--job", tmp_path / "other", *FLAGS, *apart, "--crawl", "news")
+        assert ran.code == 0, ran.err
+        before = {path: path.read_bytes() for path in (tmp_path / "store").rglob("*") if path.is_file()}
+        stored = ("--store", crawl.address, "--engine", crawl.redis.url, "--partitions", "1", "--crawl", "news")
+        assert "is another crawl" in one_line(
+            crawler(*crawl.chain.seeds, "--job", tmp_path / "two", *FLAGS, *stored), 2
+        )
+        assert before == {path: path.read_bytes() for path in (tmp_path / "store").rglob("*") if path.is_file()}
+        assert not (tmp_path / "two").exists()
+
+
+def test_a_worker_is_not_sent_to_an_engine_that_the_crawl_does_not_use(tmp_path: Path) -> None:
+    stored = ("--store", f"file:{tmp_path / 'store'}")
+    words = ("--job", tmp_path / "one", *FLAGS, "--partitions", "1", *stored)
+    with redis_server(tmp_path / "server") as redis, Chain(8, 60, 0.1) as chain, begun(chain, *words) as first:
+        refused = crawler("work", *stored, "--engine", redis.url, "--dir", tmp_path / "two")
+        assert "has no engine" in one_line(refused, 2)
+        assert not (tmp_path / "two").exists()
+        at = ("--engine", f"unix:{tmp_path / 'one' / 'carrier.sock'}", "--dir", tmp_path / "one")
+        joined = crawler("work", *at, "--quiet", "--max-time", "2s")
+        assert joined.code == 0, joined.err
+        first.terminate()
+        assert ended(first).code == 130
 
 
 def test_the_settings_of_a_crawl_are_in_its_store_from_the_start(tmp_path: Path) -> None:

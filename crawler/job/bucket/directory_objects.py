@@ -43,7 +43,7 @@ class DirectoryObjects:
     """A store in a directory; see ``Objects``."""
 
     def __init__(self, directory: Path, disk: Disk | None = None, *, reading: bool = False) -> None:
-        """Create the directory if it does not exist; with ``reading``, change nothing. Raises BucketError and
+        """The first put creates the directory; with ``reading``, it must exist and hold objects. Raises BucketError and
         BucketDown."""
         self.address = f"file:{directory}"
         self._directory = directory
@@ -51,28 +51,23 @@ class DirectoryObjects:
         self._disk = RealDisk() if disk is None else disk
         self._durable: set[Path] = set()  # folders whose names this object has made durable
         with self._faults():
-            if reading and not directory.exists():
+            self._missing = [path for path in (self._parts, *self._parts.parents) if not path.exists()]
+            is_there = directory not in self._missing
+            if reading and not is_there:
                 raise BucketError(f"{self.address} does not exist")
-            missing = [path for path in (self._parts, *self._parts.parents) if not path.exists()]
-            if not reading:
-                make_private_directory(directory, parents=True, exist_ok=True)
-            found = sorted(path.name for path in directory.iterdir() if path.name != "lost+found")
+            found = sorted(path.name for path in directory.iterdir() if path.name != "lost+found") if is_there else []
             if found and OBJECT_PARTS not in found:
                 held = "a job" if IDENTITY in found or CRAWL in found else f"other files ({found[0]})"
                 cure = "it is neither a store nor a backup" if reading else "use an empty directory"
                 raise BucketError(f"{self.address} holds {held}: {cure}")
-            if reading:
-                if not found:
-                    raise BucketError(f"{self.address} is empty: it holds no backup and no crawl")
-                return
-            make_private_directory(self._parts, exist_ok=True)
-            for path in missing:
-                self._disk.sync_directory(path.parent)
+            if reading and not found:
+                raise BucketError(f"{self.address} is empty: it holds no backup and no crawl")
 
     def put(self, key: str, data: bytes) -> bool:
         check_key(key)
         part = self._parts / entropy.random_bytes(16).hex()
         with self._faults():
+            self._make()
             try:
                 write_file(self._disk, part, data)
                 failpoint("object.written")
@@ -111,6 +106,15 @@ class DirectoryObjects:
             for folder in folders:
                 self._disk.sync_directory(folder)
             self._remove_old_parts()
+
+    def _make(self) -> None:
+        """Create the directory unless it has been there. Raises OSError."""
+        if self._missing:
+            make_private_directory(self._directory, parents=True, exist_ok=True)
+            make_private_directory(self._parts, exist_ok=True)
+            for path in self._missing:
+                self._disk.sync_directory(path.parent)
+            self._missing = []
 
     def _make_folder(self, key: str) -> Path:
         """Create the folder of a key. Raises OSError."""
@@ -165,7 +169,8 @@ class DirectoryObjects:
     def _check_there(self) -> None:
         """Raise OSError if the directory is gone, for example because it is not mounted: otherwise every object would
         seem to be missing."""
-        os.stat(self._parts)
+        if not self._missing:
+            os.stat(self._parts)
 
     @contextmanager
     def _faults(self) -> Iterator[None]:

@@ -102,13 +102,6 @@ def write_here(disk: Disk, directory: Path, here: Here) -> None:
     replace_file(disk, directory / BUCKET, encode_envelope(MAGIC, VERSION, to_builtins(here)))
 
 
-def check_here(directory: Path, address: str) -> None:
-    """Raise JobError if the directory's crawl lives in another bucket. Raises OSError."""
-    here = read_here(directory)
-    if here is not None and here.address != address:
-        raise JobError(f"{directory} is the crawl in {here.address}, not in {address}: use that store, or another job")
-
-
 def has_last_word(objects: Objects, partition: Path) -> bool:
     """Return True if the partition's directory may have steps that the bucket lacks: its last owner wrote from there
     and did not release it, or the bucket knows no owner. Raises BucketError, BucketDown, JobError, OSError."""
@@ -162,9 +155,10 @@ def own(
     """Become the owner of the single-process crawl in the bucket, and restore its job into the directory; a new crawl
     starts with the directory's job. ``now`` is in seconds since 1970. ``check``: see ``Newcomer``. Raises the errors of
     ``check``, BucketError, BucketDown, JobError, OSError."""
-    crawl = begin_crawl(objects, directory, disk)
+    crawl = find_crawl(objects, directory)
     if read_shape(objects)[1] is not None:
         raise BucketError(f"{objects.address} holds a partitioned crawl: add --partitions N to run N processes here")
+    begin_crawl(objects, crawl, directory, disk)
     holding = take(objects, crawl, 0, directory, Newcomer(new_log(objects, crawl), disk, now, check=check))
     assert holding is not None  # ``lives`` is always False here
     return holding
@@ -175,19 +169,21 @@ def new_log(objects: Objects, crawl: CrawlObject) -> Log:
     return Log(objects, crawl.sealing, entropy.random_bytes(8).hex())
 
 
-def begin_crawl(objects: Objects, directory: Path, disk: Disk) -> CrawlObject:
-    """Return the crawl in the bucket, which must be the one in the directory; if the bucket is empty, start that crawl.
-    Raises BucketError, BucketDown, JobError, OSError."""
-    check_here(directory, objects.address)
-    here, crawl = read_here(directory), read_crawl(objects)
-    check_objects(objects)
+def find_crawl(objects: Objects, directory: Path) -> CrawlObject:
+    """Return the crawl in the bucket, which must be the one in the directory, or a new one if the bucket is empty.
+    Changes nothing. Raises BucketError, BucketDown, JobError, OSError."""
+    here = read_here(directory)
+    if here is not None and here.address != objects.address:
+        raise JobError(
+            f"{directory} is the crawl in {here.address}, not in {objects.address}: use that store, or another job"
+        )
+    crawl = read_crawl(objects)
     if crawl is None:
         if here is not None and (here.workers or holds_crawl(directory)):
             raise BucketError(
                 f"{objects.address} is empty, but {directory} is a crawl that was stored there: use its store"
             )
-        make_directory(directory, disk)
-        return _begin(objects, directory, disk)
+        return CrawlObject.new()
     if crawl.of:
         raise BucketError(f"{objects.address} holds backups: `crawler restore` turns one into a job")
     if (holds_job(directory) or holds_crawl(directory)) and (here is None or here.crawl != crawl.id):
@@ -197,10 +193,14 @@ def begin_crawl(objects: Objects, directory: Path, disk: Disk) -> CrawlObject:
     return crawl
 
 
-def _begin(objects: Objects, directory: Path, disk: Disk) -> CrawlObject:
-    """Start a crawl. It is recorded in the directory first: if this process is killed in between, the next process
-    starts a new crawl."""
-    crawl = CrawlObject.new()
+def begin_crawl(objects: Objects, crawl: CrawlObject, directory: Path, disk: Disk) -> None:
+    """Check the bucket, and start the crawl there unless it has started. It is recorded in the directory first: if this
+    process is killed in between, the next process starts a new crawl. Raises BucketError, BucketDown, JobError,
+    OSError."""
+    check_objects(objects)
+    make_directory(directory, disk)
+    if read_crawl(objects) == crawl:
+        return
     lock = JobLock(directory)
     try:
         write_here(disk, directory, Here(objects.address, crawl.id))
@@ -209,7 +209,6 @@ def _begin(objects: Objects, directory: Path, disk: Disk) -> CrawlObject:
             raise BucketError(f"another process is starting a crawl in {objects.address}: run only one")
     finally:
         lock.release()
-    return crawl
 
 
 def take(objects: Objects, crawl: CrawlObject, partition: int, directory: Path, newcomer: Newcomer) -> Holding | None:

@@ -76,7 +76,7 @@ def test_a_link_whose_answer_was_lost_counts(tmp_path: Path, number: int) -> Non
 
 @pytest.mark.parametrize(("operation", "number"), [*PASSING, *LASTING])
 def test_a_fault_says_whether_repeating_helps_and_leaves_nothing(tmp_path: Path, operation: str, number: int) -> None:
-    DirectoryObjects(tmp_path)
+    (tmp_path / ".part").mkdir()
     objects = DirectoryObjects(tmp_path, FaultyDisk(random.Random(1), Fault(operation, 1, number)))
     kind = BucketDown if (operation, number) in PASSING else BucketError
     with pytest.raises(kind, match=r"^[^\n]+\Z"):
@@ -102,6 +102,10 @@ def test_the_folders_of_an_object_are_durable_whoever_made_them(tmp_path: Path) 
     store = tmp_path / "made" / "store"
     disk = Syncs()
     objects = DirectoryObjects(store, disk)
+    assert objects.get("a") is None
+    assert list(objects.list("")) == []
+    assert not (tmp_path / "made").exists()
+    objects.put("a-first", b"")
     assert disk.synced == {tmp_path, tmp_path / "made", store}
     (store / "a").mkdir()
     disk.synced.clear()
@@ -129,6 +133,7 @@ def test_a_folder_that_was_removed_is_made_again(tmp_path: Path) -> None:
 
 def test_a_directory_that_has_gone_is_no_empty_one(tmp_path: Path) -> None:
     objects = DirectoryObjects(tmp_path / "mounted")
+    objects.put("a", b"")
     os.rename(tmp_path / "mounted", tmp_path / "elsewhere")
     (tmp_path / "mounted").mkdir()  # where nothing is mounted now
     for call in every_call(objects):
@@ -140,7 +145,7 @@ def test_a_file_in_place_of_a_folder_is_a_fault_of_the_user(tmp_path: Path) -> N
     (tmp_path / "file").touch()
     for directory in (tmp_path / "file", tmp_path / "file" / "below"):
         with pytest.raises(BucketError, match=r"^[^\n]+$"):
-            DirectoryObjects(directory)
+            DirectoryObjects(directory).put("below", b"")
     with pytest.raises(BucketError):
         DirectoryObjects(tmp_path).put("file/below", b"")
 

@@ -253,7 +253,7 @@ def count_finished(host: Host, entry: Entry | None) -> None:
 _CAUSES = (None, "excluded", "robots", "", "5xx", "429", "4xx", "blocked", None)  # by result; "": by failure class
 _CAUSES_OF_FAILURES = {FailureClass.SERVER_ERROR: "5xx", FailureClass.THROTTLED: "429", FailureClass.LOGIN: "blocked"}
 _FAILURES = [_CAUSES_OF_FAILURES.get(each, each.word) for each in FailureClass]
-NO_PAGE_CAUSES = tuple(dict.fromkeys(filter(None, (*_CAUSES, *_FAILURES))))
+NO_PAGE_CAUSES = tuple(dict.fromkeys(filter(None, (*_CAUSES, "robots_unreachable", *_FAILURES))))
 
 
 def cause_of_no_page(host: Host) -> str | None:
@@ -261,6 +261,8 @@ def cause_of_no_page(host: Host) -> str | None:
     cause = None if host.queue.size else _CAUSES[host.tally.result]
     if cause != "":
         return cause
+    if not host.tally.failed:  # all its URLs are excluded: the errors are those of robots.txt
+        return "robots_unreachable"
     errors = host.tally.errors or {FailureClass.OTHER: 1}
     return _FAILURES[max(errors, key=lambda each: (errors[each], -each))]
 

@@ -75,14 +75,9 @@ class Tail:
         self._wanted = [f'"outcome":"{outcome}"'.encode("ascii") for outcome in outcomes]
         self._outcomes = frozenset(outcomes)
         self._file: tuple[int, int] | None = None
-        self._at = at
+        self.at = at  # the offset up to which records have been read
         # The end of the output if no crawl is running, with the file's size and modification time when it was read.
         self._idle_end: tuple[tuple[int, int], int] | None = None
-
-    @property
-    def at(self) -> int:
-        """The offset up to which records have been read."""
-        return self._at
 
     def last(self, count: int) -> list[bytes] | None:
         """Return the last ``count`` records, in order; ``more`` continues after them. Returns None if it is not yet
@@ -90,7 +85,7 @@ class Tail:
         end = self.end()
         if end is None:
             return None
-        self._at, found = end, list[bytes]()
+        self.at, found = end, list[bytes]()
         if count == 0:
             return found
         for each in lines_backwards(self._path, end, whole=True):
@@ -107,7 +102,7 @@ class Tail:
         if end is None:
             return False
         cursor.check(end, partial(line_before, self._path))
-        self._at = cursor.end
+        self.at = cursor.end
         return True
 
     def more(self) -> Iterator[bytes]:
@@ -123,17 +118,17 @@ class Tail:
     def placed(self, most: int | None = None) -> Iterator[tuple[int, bytes]]:
         """Yield the same records as ``more``, each with its offset. With ``most``, only records that start in the next
         ``most`` bytes."""
-        end, begin = self.end(), self._at
+        end, begin = self.end(), self.at
         if end is None or end == begin == 0:
             return
         with open_text(self._path, whole=True) as stream:
             self._check_same(self._path.stat(), end)
-            stream.seek(self._at)
-            while self._at < end and (most is None or self._at < begin + most):
+            stream.seek(self.at)
+            while self.at < end and (most is None or self.at < begin + most):
                 line = stream.readline()
-                if self._at + len(line) > end or not line.endswith(b"\n"):
-                    raise JobError(f"{self._path}: offset {self._at}: no record ends at {end}; run `crawler verify`")
-                offset, self._at = self._at, self._at + len(line)
+                if self.at + len(line) > end or not line.endswith(b"\n"):
+                    raise JobError(f"{self._path}: offset {self.at}: no record ends at {end}; run `crawler verify`")
+                offset, self.at = self.at, self.at + len(line)
                 if self._is_wanted(*self._checked(offset, line)):
                     yield offset, line
 
@@ -164,7 +159,7 @@ class Tail:
 
     def _check_same(self, now: os.stat_result, end: int) -> None:
         file = (now.st_dev, now.st_ino)
-        if (self._file is not None and self._file != file) or self._at > end:
+        if (self._file is not None and self._file != file) or self.at > end:
             raise ReplacedError(
                 f"{self._path} has been replaced or shortened since it was last read (by a repair?): start again"
             )

@@ -19,7 +19,6 @@ from crawler.job.survey.survey import Survey
 from crawler.url.urls.host_key import host_key
 
 FinalRecords = list[tuple[Path, int]]  # jobs, each with the end of its final records
-PIECE = 64 * 1024  # bytes of records counted in one step, which takes a few milliseconds
 
 
 class SurveyReader:

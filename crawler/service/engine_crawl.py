@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from crawler import __version__
 from crawler.base.carrier.verbs import Carrier, CarrierRefusedError
@@ -73,6 +74,7 @@ class EngineCrawl:
         self._clock = clock
         self._steady = steady
         self._told: dict[int, Report] = {}
+        self._asked_at: float | None = None  # since when the engine has not answered; workers cannot report then
 
     @classmethod
     async def over(cls, carrier: Carrier, name: str, where: str, clock: Callable[[], float]) -> EngineCrawl:
@@ -91,8 +93,12 @@ class EngineCrawl:
 
     async def look(self) -> None:
         """Read the latest reports of the workers. Raises CarrierError, CarrierRefusedError."""
-        names = names_of(range(self.crawl.partitions))
-        for number, data in enumerate(await self._carrier.get(names, REPORT)):
+        names, self._asked_at = names_of(range(self.crawl.partitions)), self._asked_at or self._steady()
+        found = await self._carrier.get(names, REPORT)
+        silent = self._steady() - self._asked_at
+        self._told = {number: replace(told, new_at=told.new_at + silent) for number, told in self._told.items()}
+        self._asked_at = None
+        for number, data in enumerate(found):
             report = decode_report(data)
             if report is None:
                 continue  # the carrier has lost the report: the previous one still counts
@@ -128,8 +134,8 @@ class EngineCrawl:
         return pool(parts, self.crawl.partitions, missing=UNTOLD)
 
     def gone(self, now: float) -> list[Report]:
-        """Return the reports of partitions whose worker is gone."""
-        at = self._steady()
+        """Return the reports of partitions whose worker is gone. While the engine does not answer, none is added."""
+        at = self._asked_at or self._steady()
         return [told for told in self.told if told.is_gone(now, at)]
 
     def seconds_since(self, told: Report) -> float:

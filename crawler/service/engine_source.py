@@ -15,11 +15,10 @@ from crawler.base.settings.parts import Settings
 from crawler.cluster.agreement import settings_of_crawl
 from crawler.job.metrics.crawl_history import CrawlHistory
 from crawler.job.metrics.events import Kind
-from crawler.service.commands import Command, Result
 from crawler.service.engine_crawl import EngineCrawl, Report
 from crawler.service.job_survey import JobSurvey
-from crawler.service.source import ONLY_LOOKS, Source, only_statistics
-from crawler.service.view_answers import Encoded
+from crawler.service.source import Source, only_statistics
+from crawler.service.view_errors import Unavailable
 
 T = TypeVar("T")
 
@@ -31,10 +30,10 @@ class EngineSource(Source):
 
     def __init__(self, engine: str, name: str, clock: Callable[[], float]) -> None:
         """Raises CarrierError, CarrierRefusedError."""
-        super().__init__(
-            Path(os.devnull, name), clock, CrawlHistory(tells=False)
-        )  # the path only carries the name; no directory can exist there
+        # The path only carries the name; no directory can exist there.
+        super().__init__(Path(os.devnull, name), clock, CrawlHistory(tells=False))
         self._gone: set[int] = set()
+        self._fault = ""
         self._loop = asyncio.new_event_loop()
         self._carrier: Carrier | None = None
         try:
@@ -43,7 +42,7 @@ class EngineSource(Source):
         except BaseException:
             self.close()
             raise
-        self.take(None)
+        self.take("")
 
     async def _found(self, engine: str, name: str) -> EngineCrawl:
         self._carrier = await open_carrier(engine, name)
@@ -60,22 +59,24 @@ class EngineSource(Source):
         gone = {told.number for told in self.crawl.gone(self.clock())}
         return any(told.is_at_work and told.number not in gone for told in self.crawl.told)
 
-    def is_gone(self) -> bool:
-        """Return False: the directories are on other machines."""
-        return False
-
     def stats(self) -> dict[str, Any]:
         return self.crawl.stats(self.clock())
 
-    def read(self) -> None:
-        """Read the workers' reports. If the engine cannot be reached, keep the previous reports, which grow older."""
+    def read(self) -> str:
+        """Read the workers' reports. If the engine cannot be reached, keep the previous reports and return the
+        reason."""
         try:
             self._wait(self.crawl.look(), _PATIENCE)
-        except CarrierError:
-            return
+        except CarrierError as error:
+            return f"the engine does not answer: {error}"
+        return ""
 
-    def take(self, reading: None) -> None:
-        now = self.clock()
+    def take(self, reading: str) -> None:
+        now, before, self._fault = self.clock(), self._fault, reading
+        if reading != before:
+            self.history.events.add(now, Kind.ERROR if reading else Kind.RUN, reading or "the engine answers again")
+        if reading:
+            return
         gone = {told.number: told for told in self.crawl.gone(now)}
         for number in sorted(gone.keys() - self._gone):
             self.history.events.add(now, Kind.ERROR, gone_text(gone[number], now))
@@ -93,28 +94,25 @@ class EngineSource(Source):
             return settings_from(self._wait(settings_of_crawl(self._carrier, self.crawl.where), _PATIENCE))
         except (CarrierRefusedError, SettingsError):
             return Settings()
+        except CarrierError as error:
+            raise Unavailable(f"The engine does not answer: {error}.") from error
 
     def survey(self) -> JobSurvey:
         """Return a survey without records."""
         return _NoRecords(self.directory, lambda: None)
 
-    async def perform(self, command: Command) -> Result:
-        return ONLY_LOOKS
-
     def _wait(self, call: Coroutine[Any, Any, T], seconds: float) -> T:
-        async def waited() -> T:
-            try:
-                async with asyncio.timeout(seconds):
-                    return await call
-            except TimeoutError:
-                raise CarrierError(f"no answer in {seconds:g} s") from None
-
-        return self._loop.run_until_complete(waited())
+        try:
+            return self._loop.run_until_complete(asyncio.wait_for(call, seconds))
+        except TimeoutError:
+            raise CarrierError(f"no answer in {seconds:g} s") from None
 
 
 class _NoRecords(JobSurvey):
-    async def answer(self) -> Encoded:
+    async def _refuse(self) -> Any:
         raise only_statistics()
+
+    answer = final = report = _refuse
 
 
 def gone_text(told: Report, now: float) -> str:

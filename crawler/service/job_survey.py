@@ -21,6 +21,7 @@ from crawler.job.directory import JobError
 from crawler.job.stored_errors import DAMAGE
 from crawler.service.background import OneThread
 from crawler.service.job_seeds import JobSeeds
+from crawler.service.report_maker import ReportMaker
 from crawler.service.view_answers import Encoded, Reused, encoded
 from crawler.service.view_errors import fault_text, unreadable
 
@@ -58,6 +59,7 @@ class JobSurvey:
         self.share = share
         self.seeds = JobSeeds(directory)
         self.progress = Progress()
+        self._reports = ReportMaker(directory)
         self._reader = SurveyReader(directory, end)
         self._took = 0.0
         self._told: int | None = None  # records reported to listeners; None while those of earlier runs are counted
@@ -88,6 +90,10 @@ class JobSurvey:
     async def answer(self) -> Encoded:
         """Return the body of ``/api/survey``, at most `FRESH` seconds old. It is made once for all callers."""
         return await self._answer.get()
+
+    async def report(self) -> bytes:
+        """Return the report of the job, made once for concurrent requests. Raises Unavailable, Unreadable."""
+        return await self._reports.report()
 
     def news(self) -> dict[str, Any]:
         """Return the number of records counted since the last call, the newest ones, newest first, and the number of

@@ -70,9 +70,9 @@ class Source(ABC):
         """The address of the dashboard that the running crawl serves itself."""
         return None
 
-    @abstractmethod
     def is_gone(self) -> bool:
-        """True if the directory was deleted or moved."""
+        """Return True if the job's directory was deleted or moved; False if it is on other machines."""
+        return False
 
     def moment(self) -> float:
         """Return the time of the statistics: that of the last observation while a crawl runs, otherwise now. With this
@@ -110,9 +110,9 @@ class Source(ABC):
         """Explain a URL. Raises the exceptions of ``open_job``."""
         raise only_statistics()
 
-    @abstractmethod
     async def perform(self, command: Command) -> Result:
         """Pass a command to the crawl and return its result."""
+        return ONLY_LOOKS
 
     def survey(self) -> JobSurvey:
         """Return a survey of the job's records."""

@@ -39,7 +39,6 @@ from crawler.service.dashboard.feed import Feed
 from crawler.service.dashboard.guard import HEADERS, answer
 from crawler.service.dashboard.token import TOKEN
 from crawler.service.job_survey import UNREADABLE, JobSurvey
-from crawler.service.report_maker import ReportMaker
 from crawler.service.view_answers import answer_if_new, from_view
 from crawler.service.view_errors import Unavailable, Unreadable, fault_text
 from crawler.url.urls.canonicaliser import Canonicaliser
@@ -66,7 +65,6 @@ class SurveyApi:
         self._about = about
         self._survey = survey
         self._feed = feed
-        self._reports = ReportMaker(survey.directory)
         self._thread = OneThread("download")
         self._under_way = 0
 
@@ -126,7 +124,7 @@ class SurveyApi:
 
     async def _report(self, request: web.Request) -> web.StreamResponse:
         async def content() -> Content:
-            yield await self._reports.report()
+            yield await self._survey.report()
 
         return await self._send(request, "report.html", _HTML, content())
 

@@ -104,6 +104,7 @@ def test_while_the_crawl_runs(tmp_path: Path) -> None:
                 wait_until(lambda: asks(link + "api/survey")["complete"], "all records")
                 copied, wants = asks(link + "api/stats"), b'{"do": "pause"}'
                 assert (copied["state"], copied["pages_fetched"]) == ("copy", len(shown.splitlines()))
+                assert asked(link + "healthz")[0] == 503, "nobody should take a copy for a crawl at work"
                 assert asks(link + "api/survey")["records"] == len(shown.splitlines())
                 assert asked(link + "api/control", "POST", wants, **{"Content-Type": "application/json"})[0] == 409
                 page.send_signal(signal.SIGINT)

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
+import os
 import signal
 import socket
+import time
 import urllib.error
 import urllib.request
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -19,7 +22,8 @@ import redis
 
 from crawler import __version__
 from crawler.base.carrier.memory_carrier import Holdings, MemoryCarrier
-from crawler.base.carrier.verbs import CRAWL
+from crawler.base.carrier.open_carrier import open_carrier
+from crawler.base.carrier.verbs import CRAWL, CarrierError
 from crawler.inspect.crawl_partitions import crawl_partitions
 from crawler.job.crawl_file import encode_crawl, read_crawl_file
 from crawler.job.job_lock import JobLock
@@ -28,7 +32,10 @@ from crawler.job.partition.part_report import PartReport, encode_report
 from crawler.service.carrier_reports import REPORT
 from crawler.service.crawl_progress import CrawlProgress
 from crawler.service.engine_crawl import EngineCrawl
+from crawler.service.engine_source import EngineSource
 from crawler.service.file_source import CrawlSource
+from crawler.service.source import only_statistics
+from crawler.service.view_errors import Unavailable
 from tests.asked import enters, opened
 from tests.base.carrier.redis_server import RedisServer, redis_server
 from tests.cluster.chain import HOSTS, Chain
@@ -132,9 +139,11 @@ def _check_views(server: RedisServer, places: dict[int, str]) -> None:
         assert ask("stats")["partitions"][3]["directory"] == places[3]
         assert ask("job")["name"] == "news"
         assert b"crawler_pages_fetched_total" in opened(f"{url}metrics").read()
-        for path in ("survey", "hosts", "hosts/a.test:80", "explain?url=http://a.test/", "changes"):
-            with pytest.raises(urllib.error.HTTPError, match="503"):
+        files = (f"download/{name}" for name in ("records.jsonl", "records.csv", "hosts.csv", "report.html"))
+        for path in ("survey", "hosts", "hosts/a.test:80", "explain?url=http://a.test/", "changes", *files):
+            with pytest.raises(urllib.error.HTTPError, match="503") as refused:
                 ask(path)
+            assert json.load(refused.value)["error"] == str(only_statistics()), path
     shown = crawler("top", *at(server), env=PASSWORD)
     assert shown.code == 0, shown.err
     assert "hosts at work" in shown.out
@@ -174,6 +183,89 @@ class Times:
         return self.now - 1_000_000.0
 
 
+class Interrupted(MemoryCarrier):
+    """A carrier that does not answer for as long as ``fault`` is set, or only after ``delay`` seconds."""
+
+    def __init__(self, times: Times) -> None:
+        super().__init__(Holdings())
+        self.times, self.fault, self.delay = times, False, 0.0
+
+    async def get(self, names: Sequence[str], key: str) -> list[bytes | None]:
+        self.times.now += self.delay
+        if self.fault:
+            raise CarrierError("no answer")
+        return await super().get(names, key)
+
+
+def report_of(number: int, at: float, *, last: bool = False) -> dict[str, bytes]:
+    stats = statistics(state="ended" if last else "running", pages_fetched=10, urls_pending=5, urls_in_flight=2)
+    report = PartReport(__version__, at, 5.0, last, f"m{number}", f"/d{number}", "home", 7, stats)
+    return {REPORT: encode_report(report) or b""}
+
+
+@pytest.mark.parametrize("apart", [0.0, 40.0, -40.0])
+async def test_while_the_engine_does_not_answer_no_worker_is_taken_for_gone(tmp_path: Path, apart: float) -> None:
+    begin(tmp_path / "crawl")
+    times = Times()
+    carrier = Interrupted(times)
+    crawl = EngineCrawl(carrier, read_crawl_file(tmp_path / "crawl"), "here", times.wall, times.steady)
+    for number in range(2):
+        await carrier.put(f"p{number}", report_of(number, times.now + apart))
+    await crawl.look()
+
+    def states() -> list[str]:
+        return [part["state"] for part in crawl.stats(times.now)["partitions"][:2]]
+
+    for carrier.delay, carrier.fault in ((10.0, True), (10.0, True), (10.0, False), (30.0, False)):
+        with contextlib.suppress(CarrierError):
+            await crawl.look()
+        assert states() == ["running", "running"], "the workers could not report either"
+        if carrier.fault:
+            times.now += 5.0
+            assert states() == ["running", "running"]
+    carrier.delay = 0.0
+    for _ in range(4):
+        times.now += 4.0
+        await carrier.put("p0", report_of(0, times.now + apart))
+        await crawl.look()
+    assert states() == ["running", "gone"], "the engine answers again, but this worker does not report"
+
+
+def test_a_page_says_that_the_engine_does_not_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    begin(tmp_path / "crawl")
+
+    async def fill(engine: str) -> None:
+        carrier = await open_carrier(engine, "crawl")
+        await carrier.put(CRAWL, {"identity": encode_crawl(read_crawl_file(tmp_path / "crawl"))})
+        for number in range(4):
+            await carrier.put(f"p{number}", report_of(number, time.time()))
+        await carrier.close()
+
+    with redis_server(tmp_path / "server", "appendonly no") as server:
+        asyncio.run(fill(server.url))
+        source = EngineSource(server.url, "crawl", time.time)
+        monkeypatch.setattr("crawler.service.engine_source._PATIENCE", 0.2)
+
+        def read() -> list[str]:
+            known = source.history.events.last
+            source.take(source.read())
+            return [event["kind"] for event in source.history.events.after(known)]
+
+        with contextlib.closing(source):
+            assert read() == []
+            os.kill(server.pid, signal.SIGSTOP)
+            try:
+                assert read() == ["error"]
+                assert read() == [], "once is enough"
+                with pytest.raises(Unavailable):
+                    source.settings()
+            finally:
+                os.kill(server.pid, signal.SIGCONT)
+            wait_until(lambda: source.read() == "", "the engine answers")
+            assert read() == ["run"]
+            assert source.stats()["state"] == "running"
+
+
 @pytest.mark.parametrize("apart", [0.0, 40.0, -40.0])
 async def test_a_worker_of_whom_nothing_new_comes_is_gone_whatever_its_clock_says(tmp_path: Path, apart: float) -> None:
     begin(tmp_path / "crawl")
@@ -183,9 +275,7 @@ async def test_a_worker_of_whom_nothing_new_comes_is_gone_whatever_its_clock_say
     crawl = EngineCrawl(carrier, crawl.crawl, "here", times.wall, times.steady)
 
     async def tell(number: int, *, last: bool = False) -> None:
-        stats = statistics(state="ended" if last else "running", pages_fetched=10, urls_pending=5, urls_in_flight=2)
-        report = PartReport(__version__, times.now + apart, 5.0, last, f"m{number}", f"/d{number}", "home", 7, stats)
-        await carrier.put(f"p{number}", {REPORT: encode_report(report) or b""})
+        await carrier.put(f"p{number}", report_of(number, times.now + apart, last=last))
 
     def states() -> list[str]:
         return [part["state"] for part in crawl.stats(times.now)["partitions"]]

@@ -20,7 +20,7 @@ from tests.service.test_notices import receiver
 
 BROKEN, SLOW, DEAD, BUSY, GONE, CLOSED = (f"127.77.0.{number}" for number in range(101, 107))
 GOOD = [f"127.77.0.{number}" for number in range(1, 11)]
-BY_CAUSE = {"5xx": 1, "timeout": 1, "refused": 1, "429": 1, "4xx": 1, "robots": 1}
+BY_CAUSE = {"robots_unreachable": 1, "timeout": 1, "refused": 1, "429": 1, "4xx": 1, "robots": 1}
 STATUSES = {BROKEN: 500, BUSY: 429, GONE: 404}
 CONFIG = """
 [fetch]
@@ -129,7 +129,7 @@ def on_the_page(job: Path) -> None:
         assert {cause: n for cause, n in get("stats")["hosts_without_page"].items() if n} == BY_CAUSE
         rows = get("hosts?sort=no_page&order=desc&limit=6")["hosts"]
         assert {row["host"].partition(":")[0]: row["no_page"] for row in rows} == {
-            BROKEN: "5xx",
+            BROKEN: "robots_unreachable",
             SLOW: "timeout",
             DEAD: "refused",
             BUSY: "429",

@@ -134,8 +134,9 @@ def _of_hosts(stats: Mapping[str, Any]) -> Iterator[Need]:
     if in_vain:
         in_trouble = in_vain - without.get("excluded", 0)
         told = in_trouble >= many
-        act = "If they answered 429, visit them again later, with a longer politeness.delay. If the local network is "
-        act += "at fault, fix it and visit them again. crawler hosts --sort no_page lists all of them."
+        act = "If they answered 429, visit them again later, with a longer politeness.delay. If robots.txt could not "
+        act += "be fetched, use crawler retry --excluded robots. If the local network is at fault, fix it and visit "
+        act += "them again. crawler hosts --sort no_page lists all of them."
         level = Level.BAD if told else Level.WAIT if in_trouble else Level.NOTE
         yield Need("hosts-without-page", without_page(stats), "Hosts gave no page", act, level, told)
     if retired >= many and retired > in_vain:

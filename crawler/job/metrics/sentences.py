@@ -43,6 +43,7 @@ _CAUSES = {  # the names of other causes are readable as they are
     "cut_off": "cut off",
     "refused": "connection refused",
     "robots": "disallowed by robots.txt",
+    "robots_unreachable": "whose robots.txt could not be fetched",
     "excluded": "excluded by a rule or limit",
     **{status: f"answered {status}" for status in ("4xx", "5xx")},
     "429": "answered 429 or 503",

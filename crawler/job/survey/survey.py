@@ -10,6 +10,7 @@ counted as probes and nowhere else.
 from __future__ import annotations
 
 import math
+from bisect import insort
 from collections.abc import Mapping
 from typing import Any
 
@@ -23,7 +24,7 @@ from crawler.job.survey.record_kinds import clipped, is_unfetched, time_of
 from crawler.job.survey.top_rows import TopRows
 from crawler.url.urls.host_key import host_key
 
-RECENT = 60  # number of newest records that are kept in full
+RECENT = 60  # number of newest records, by time, that are kept in full
 LISTED = 100  # number of newest URLs kept for each kind of failure
 HOSTS = 1_000  # maximum number of hosts kept
 KINDS = 1_000  # maximum number of statuses, of types and of reasons kept
@@ -82,7 +83,7 @@ class Survey(Struct):
             self.probes += 1
             return
         row = self._row(record)
-        self.recent.append(row)
+        insort(self.recent, row, key=lambda each: each.at or 0.0)  # partitions are read in turn
         del self.recent[:-RECENT]
         column = URL_KINDS[url_kind(row.outcome, row.status)]
         self._list(row, column)

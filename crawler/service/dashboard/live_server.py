@@ -133,7 +133,7 @@ class JobPage:
 
     async def _healthz(self, request: web.Request) -> web.Response:
         state = self.feed.stats().get("state")
-        over = state in ("ended", "stopped")
+        over = state in ("ended", "stopped", "copy")
         return web.Response(status=503 if over else 200, text=f"{state if over else 'ok'}\n", headers=NO_STORE)
 
     async def _api_events(self, request: web.Request) -> web.StreamResponse:

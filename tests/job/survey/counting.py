@@ -56,7 +56,7 @@ def first_visits(records: Sequence[Record]) -> list[Record]:
 
 def agree_on_lists(answer: Record, counted: Sequence[tuple[int, Record]]) -> None:
     newest = [recent(number, each) for number, each in reversed(counted)]
-    assert answer["recent"] == newest[:60]
+    assert answer["recent"] == sorted(newest, key=lambda row: row["at"] or 0.0, reverse=True)[:60]
     latest = {each["url"]: number for number, each in counted}
     last = [row for row in newest if latest[row["url"]] == row["number"]]
     assert answer["failures"] == [row for row in last if broken(row) or row["outcome"] == "failed"]

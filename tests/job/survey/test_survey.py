@@ -27,6 +27,16 @@ def record(url: str = "http://h.test/", **more: Any) -> dict[str, Any]:
     return found | more
 
 
+def test_the_newest_are_those_with_the_latest_times_whichever_partition_is_read_last() -> None:
+    survey = Survey()
+    for partition in range(3):  # each has 50 records, at the same times
+        for second in range(50):
+            at = f"2026-11-22T02:11:{second:02}.{partition}00Z"
+            survey.add(record(f"http://h{partition}.test/{second}", fetched_at=at))
+    expected = [f"http://h{partition}.test/{second}" for second in range(49, 29, -1) for partition in (2, 1, 0)]
+    assert [row["url"] for row in survey.answer()["recent"]] == expected
+
+
 PATHS = st.lists(st.sampled_from(["a", "b", "long-name", "c.html", ""]), max_size=4).map("/".join)
 RECORDS = st.lists(
     st.builds(

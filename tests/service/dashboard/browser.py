@@ -70,6 +70,7 @@ class Crawl:
         self.hosts = [host(number) for number in range(250)]
         self.asked: list[Any] = []
         self.survey: dict[str, Any] = survey()
+        self.fault = ""  # why there is no survey
         self.news: dict[str, Any] = {}  # what the ticks tell besides
         self.requests: Counter[str] = Counter()  # by path
         self.read = asyncio.Event()  # the hosts were read
@@ -137,6 +138,8 @@ class Crawl:
 
     async def surveyed(self, request: web.Request) -> web.Response:
         self.requests[request.path] += 1
+        if self.fault:
+            return web.json_response({"error": self.fault}, status=503)
         return web.json_response(self.survey)
 
     async def retry(self, request: web.Request) -> web.Response:

@@ -264,6 +264,41 @@ async def test_a_host_that_answers_429_gets_the_advice_to_wait_and_not_that_its_
         assert "owner" in acts["bad.test answers with errors"]
 
 
+async def test_a_host_whose_robots_txt_cannot_be_fetched_gets_the_command_that_visits_it_again(browser: Chrome) -> None:
+    crawl = Crawl()
+    done = {"state": "idle", "pending": 0, "failed": 0, "fetched": 0, "errors": {"throttled": 3}}
+    crawl.hosts = [host(1) | done | {"no_page": "robots_unreachable"}]
+    async with shown(crawl) as (_, url):
+        await open_page(browser, f"{url}#/hosts")
+        await until(browser, lambda: len(titles(browser, "#hosts")) == 1)
+        await asyncio.to_thread(browser.execute_script, "document.querySelector('#hosts tr button').click()")
+        await until(browser, lambda: "crawler retry --excluded robots" in text(browser, "#hosts .act"))
+        assert "429" not in await asyncio.to_thread(text, browser, "#hosts .act")
+
+
+async def test_visits_of_partitions_are_in_the_order_of_their_times(browser: Chrome) -> None:
+    crawl = Crawl()
+    times = {1: 10.0, 2: 30.0, 3: 20.0, 4: 40.0}
+    crawl.survey = survey(recent=[record(number, at=at) for number, at in times.items()])
+    async with shown(crawl) as (_, url):
+        await open_page(browser, url)
+        await until(browser, lambda: titles(browser, "#ticker") == [record(number)["url"] for number in (4, 2, 3, 1)])
+
+
+async def test_a_page_of_reports_from_elsewhere_shows_no_buttons_and_says_why_it_has_no_records(
+    browser: Chrome,
+) -> None:
+    crawl = Crawl(partitions=[{"partition": 0, "state": "running", "machine": "m0", "directory": "/d", "process": 7}])
+    crawl.fault = "An engine has only statistics"
+    buttons = "return ['#pause', '#stop', '[data-do=checkpoint]'].map(each => document.querySelector(each).hidden)"
+    async with shown(crawl) as (_, url):
+        await open_page(browser, f"{url}?token={TOKEN}")
+        for words in ("#ticker + .empty", "#visits + .empty", "#map-title + [data-behind]"):
+            content = f"return document.querySelector('{words}').textContent"
+            await until(browser, lambda content=content: browser.execute_script(content) == crawl.fault)
+        assert await asyncio.to_thread(script(browser, buttons)) == [True, True, True]
+
+
 async def test_errors_by_host_count_every_try_and_hosts_without_a_good_answer_come_first(browser: Chrome) -> None:
     crawl = Crawl()
     crawl.hosts = [

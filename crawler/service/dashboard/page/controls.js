@@ -7,12 +7,12 @@ import * as hosts from "./hosts.js";
 const SAID = { pause: "Paused.", resume: "Resumed.", checkpoint: "Checkpoint written.", stop: "Stopping." };
 let state = "";
 let paused = false;
-let over = false; // true if the crawl was over when it last answered
+let over = false; // true if the crawl was over when it last answered, or is elsewhere
 let parted = false; // true for a crawl in partitions, which is stopped where it was started
 let busy = false;
 
 function update() {
-  const running = ["running", "paused"].includes(state);
+  const running = ["running", "paused"].includes(state) && !over;
   const may = token() !== null && running && !busy;
   find("pause").disabled = !may;
   find("stop").disabled = !may;
@@ -25,7 +25,7 @@ function update() {
   find("unlock").disabled = silent;
   document.querySelector(".downloads").inert = silent || locked;
   find("no-controls").hidden = !over && !silent;
-  write(find("no-controls"), silent ? `${over ? "" : "no answer: "}nothing to change or download` : state === "copy" ? "control the crawl on its machine" : "the crawl is not running");
+  write(find("no-controls"), silent ? `${over ? "" : "no answer: "}nothing to change or download` : ["ended", "stopped"].includes(state) ? "the crawl is not running" : "control the crawl on its machine");
   find("pause").dataset.do = paused ? "resume" : "pause";
   write(find("pause"), paused ? "Resume" : "Pause");
   document.body.classList.toggle("locked", token() === null);
@@ -36,7 +36,7 @@ function update() {
 export function showControls(stats) {
   if (stats.state === state && Boolean(stats.paused) === paused) return;
   state = stats.state;
-  if (state !== "lost") over = ["ended", "stopped", "copy"].includes(state);
+  if (state !== "lost") over = ["ended", "stopped", "copy"].includes(state) || (stats.partitions ?? []).some((part) => part.machine);
   paused = Boolean(stats.paused);
   parted = stats.partitions !== undefined;
   update();

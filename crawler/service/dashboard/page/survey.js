@@ -24,8 +24,11 @@ let answered = 0;
 let tag = null;
 let records = 0;
 
+const say = (where, text) => document.querySelectorAll(where).forEach((node) => write(node, text));
+
 function show(survey) {
   mark(document.querySelector("main"), "unread", survey.complete === false && !survey.records);
+  say(".visits + .empty", survey.fault ?? (survey.complete === false ? "reading…" : "No visits so far."));
   if (survey.records < records) forget(); // another job
   records = survey.records;
   showFailures(survey);
@@ -43,8 +46,7 @@ function show(survey) {
 
 // The ticks are up to date. While they report more records than were counted, show the time of the survey.
 function date() {
-  const text = said || (isBehind() ? `as of ${format.clock(answered / 1000)}` : "");
-  for (const node of document.querySelectorAll("[data-behind]")) write(node, text);
+  say("[data-behind]", said || (isBehind() ? `as of ${format.clock(answered / 1000)}` : ""));
 }
 
 const isBehind = () => heard + SHARED >= asked;
@@ -62,6 +64,7 @@ async function refresh() {
   } catch (error) {
     heard = Date.now();
     find("survey-fault").hidden = false;
+    if (!answered) say("[data-behind], .visits + .empty", error.message);
     write(find("survey-fault"), `The records cannot be read now: ${error.message}`);
   }
   answers += 1;

@@ -9,6 +9,7 @@ const LISTS = { ticker: 13, visits: 60 }; // rows
 let rows = [];
 let reading = false;
 let waiting = 0;
+const highest = () => Math.max(0, ...rows.map((record) => record.number));
 
 // Rows stay where they are and get new texts: nothing moves as pages arrive.
 const create = () => make("li", {}, make("span"), cut(""), make("small"));
@@ -25,7 +26,7 @@ function update(node, record) {
   write(facts, said.filter(Boolean).join(" · "));
 }
 
-let lit = 0; // number of the newest record shown
+let lit = 0; // the highest number shown; numbers are in the order of counting, which takes partitions in turn
 
 function draw() {
   waiting = 0;
@@ -36,16 +37,16 @@ function draw() {
     list.nextElementSibling.hidden = rows.length > 0;
     for (const node of calm ? [] : list.children) if (node.shows > lit) node.animate([{ background: "var(--good-wash)" }, {}], { duration: 900, easing: "ease-out" });
   }
-  lit = rows[0]?.number ?? 0;
+  lit = highest();
 }
 
 // `fresh`: records, newest first; they may also fill gaps among those shown. `number` is the number of records since the
 // last call.
 export function showRecords(fresh, number = 0) {
-  const newest = rows[0]?.number ?? 0;
-  const newer = fresh.filter((record) => record.number > newest);
+  const known = highest();
+  const newer = fresh.filter((record) => record.number > known);
   const all = new Map([...rows, ...fresh].map((record) => [record.number, record]));
-  const merged = [...all.values()].sort((one, other) => other.number - one.number).slice(0, LISTS.visits);
+  const merged = [...all.values()].sort((one, other) => other.at - one.at || other.number - one.number).slice(0, LISTS.visits);
   const differs = merged.length !== rows.length || merged.some((record, index) => record.number !== rows[index].number);
   rows = merged;
   waiting += Math.max(newer.length, number);

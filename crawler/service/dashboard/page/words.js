@@ -16,11 +16,12 @@ const CLASSES = {
   proxy: ["the proxy did not reach the host", "Check the proxy. No request reached the host itself."],
   blocked: ["a challenge instead of pages", "Ask the owner to admit this crawler, or block the host."],
   login: ["a login instead of pages", "Give the crawl a login for the host, or exclude it."],
+  robots_unreachable: ["its robots.txt could not be fetched, so its URLs are excluded", "crawler retry --excluded robots visits them again."],
 };
 
-// The class that a host failed with most often.
+// The class that a host failed with most often, unless only its robots.txt failed.
 export const mainClass = (row) =>
-  Object.entries(row.errors ?? {})
+  Object.entries(row.no_page === "robots_unreachable" ? { [row.no_page]: 1 } : row.errors ?? {})
     .filter(([, number]) => number)
     .sort(([, one], [, other]) => other - one)[0]?.[0] ?? null;
 

@@ -151,8 +151,8 @@ MODULES: dict[str, str] = {
         progress.live_line
         background
         ending_signals explanation_text host_page status_reporter commands snapshot_request view_errors
-        view_answers job_seeds job_survey source file_source run_view api
-        report_maker survey_api shown_source watched_jobs
+        view_answers job_seeds report_maker job_survey source file_source run_view api
+        survey_api shown_source watched_jobs
         notices record_pipe reloading file_limit opening facade progress.last_lines resumed shown_run
         session
         crawl_progress carrier_reports worker_session engine_crawl engine_source

@@ -77,8 +77,9 @@ def bucket_of(directory: Path, settings: Settings) -> Objects | None:
     if address is None and here is None:
         return None
     address = here.address if address is None and here is not None else str(address)
-    check_apart(directory, address)
-    return open_objects(address)
+    objects = open_objects(address)
+    check_apart(directory, objects.address)
+    return objects
 
 
 async def hold_bucket(directory: Path, settings: Settings, clock: SteadyClock) -> Holding | None:
@@ -89,7 +90,7 @@ async def hold_bucket(directory: Path, settings: Settings, clock: SteadyClock) -
         return None
 
     def check(job: Path) -> None:
-        check_shape(job, shaping_of(settings))
+        check_shape(job, shaping_of(settings), directory)
 
     holding = await asyncio.to_thread(own, objects, directory, RealDisk(), clock(), check)
     if holding.was is not None and not holding.was_released:

@@ -9,7 +9,7 @@ from pathlib import Path
 from crawler.job.bucket.directory_objects import DirectoryObjects
 from crawler.job.bucket.objects import BucketError, Objects, is_key
 
-FORMS = "s3://BUCKET/PREFIX, gs://BUCKET/PREFIX, az://CONTAINER/PREFIX or file:/DIRECTORY"
+FORMS = "s3://BUCKET/PREFIX, gs://BUCKET/PREFIX, az://CONTAINER/PREFIX or file:/DIRECTORY (an absolute path)"
 _SCHEMES = ("s3", "gs", "az", "file")
 _IN_CLOUD = re.compile(r"//([A-Za-z0-9][A-Za-z0-9._-]*)(?:/+(.*?)/*)?")
 

@@ -41,7 +41,7 @@ _OUTPUTS = frozenset(form.name for form in FORMS.values())
 _UNREAD: dict[str, frozenset[str]] = {
     "stats": _OUTPUTS | {PAGES, BODIES, SEEN},
     "hosts": _OUTPUTS | {PAGES, BODIES, SEEN},
-    "dashboard": _OUTPUTS | {BODIES, SEEN},
+    "dashboard": _OUTPUTS | {BODIES},
     "explain": _OUTPUTS | {BODIES},
     "tail": _OUTPUTS | {BODIES, SEEN},
     "report": _OUTPUTS | {BODIES},

@@ -57,6 +57,8 @@ def report_end(result: Result, directory: Path, quiet: bool, fail_on_limit: bool
     job. ``drained``: True if the workers in the directory were asked to leave the crawl."""
     if not quiet and result.stats:
         say(sys.stderr, ending(result, directory, goes_on=not drained))
+    if result.unstored:
+        return Exit.FAILED
     match result.reason:
         case Stop.INTERRUPTED if drained:
             return Exit.OK

@@ -37,7 +37,7 @@ from crawler.job.live_status import read_live
 from crawler.job.markdown_files import markdown_size
 from crawler.job.metrics.catalogue import KILLED, Counters
 from crawler.job.metrics.crawl_history import CrawlHistoryError
-from crawler.job.metrics.outlook import SeenAhead, seen_at_end, seen_warning
+from crawler.job.metrics.outlook import SeenAhead, seen_after, seen_at_end, seen_warning
 from crawler.job.output import lines_of, record_of
 from crawler.job.output.body_files import BODY_SIZES, decode_sizes
 from crawler.job.output.outputs import sizes_on_disk
@@ -75,13 +75,19 @@ class OpenJob(Struct, frozen=True):
         return restore_seen(self.generations, self.store, spec, self.numbers)
 
     def seen_figures(self) -> SeenFigures:
-        """Return the statistics of the seen-set; for a crawl in a bucket, as of the snapshot. Raises EnvelopeError and
-        the exceptions of ``restore_seen``."""
+        """Return the statistics of the seen-set; for a crawl in a bucket, those of the snapshot, and what to expect of
+        the URLs since. Raises EnvelopeError and the exceptions of ``restore_seen``."""
         known = read_seen_figures(self.directory)
         if known is None:
             return SeenFigures.of(self.restore_seen().seen)
         if self.numbers:
             self.generations.newest = self.generations.read_manifest(self.numbers[0])
+        seen, more = known.statistics, max(0, self.counters.urls_admitted - known.statistics["count"])
+        then = seen_after(seen, known.parameters, more, self.settings.seen.compact_slices)
+        seen["count"] += more
+        seen["count_estimated"] += more
+        if then is not None:
+            seen["fpp_estimated"], seen["expected_urls_skipped"] = then.fpp, then.urls_skipped
         return known
 
 

@@ -31,6 +31,7 @@ class Result(Struct, frozen=True):
     last_seed_error: str | None
     address: str | None = None  # the address of the run's dashboard
     signalled: bool = False  # True if a signal stopped the run
+    unstored: bool = False  # True if the store of the crawl lacks its last steps
 
     @property
     def no_seed(self) -> str | None:

@@ -126,9 +126,8 @@ async def run_crawl(
             try:
                 facade.result = result = await _drive(worker, reporter, facade, shown, pipe, beside)
             finally:
-                if bucket is not None:
-                    await bucket.leave(0, whole=run.life.state is State.ENDED)
-    return replace(result, before=before, address=address, signalled=facade.signalled)
+                unstored = bucket is not None and not await bucket.leave(0, whole=run.life.state is State.ENDED)
+    return replace(result, before=before, address=address, signalled=facade.signalled, unstored=unstored)
 
 
 def _store(job: Job, settings: Settings, access: Access | None) -> None:

@@ -87,6 +87,16 @@ def test_what_a_command_does_not_read_is_not_fetched(crawl: Crawl, tmp_path: Pat
     assert "is missing" in one_line(crawler("tail", objects.address), 2)
 
 
+def test_the_figures_of_the_seen_set_are_not_those_of_an_old_snapshot(tmp_path: Path) -> None:
+    with Site(tree(150)) as site:
+        crawl, job = Crawl(tmp_path, site), tmp_path / "job"
+        small = ("--seen", "bloom", "--capacity", "40", "--no-ledger", "--max-pages", "60")
+        assert crawler(*crawl.words(job, *small)).code == 0
+        here, there = (json.loads(looked(crawl, tmp_path, "stats", "--json", of=of))["seen"] for of in (job, ""))
+        assert there["count"] == here["count"] > 40
+        assert there["expected_urls_skipped"] > 0
+
+
 def test_while_the_crawl_runs(tmp_path: Path) -> None:
     with Site(tree(150)) as site:
         crawl, job = Crawl(tmp_path, site), tmp_path / "job"

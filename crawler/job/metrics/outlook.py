@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Mapping
-from itertools import islice
+from itertools import islice, pairwise
 from typing import Any
 
 from msgspec import Struct
@@ -147,6 +147,9 @@ def time_left(pace: Pace | None, left: int, slowest: HostTime | None, growing: H
     return TimeLeft(seconds, bool(why), host, why, like[:SHOWN]) if seconds else None
 
 
+_STEPS = 8  # of a forecast, between which the fpp is taken to grow evenly
+
+
 class SeenAtEnd(Struct, frozen=True):
     """The forecast state of the seen-set when no URLs are left. ``fill`` is the share of its capacity in use, ``fpp``
     the compound fpp, ``urls_skipped`` the expected number of URLs skipped by mistake."""
@@ -179,21 +182,29 @@ def seen_at_end(
 
     None if the end is not in sight, or for the exact kind, whose slices do not matter."""
     more = 0.0
-    if parameters["kind"] == "exact":
-        return None
     if left:
         if pace is None or pace.share is None or pace.grows:
             return None
         more = left * pace.share / (1 - pace.share)
-    try:
-        chain = _grown(seen, parameters, more, compact_slices)
-    except (FilterError, OverflowError):
-        return None  # the capacity of the seen-set does not suffice
+    return seen_after(seen, parameters, more, compact_slices)
+
+
+def seen_after(
+    seen: SeenStatistics, parameters: Mapping[str, Any], more: float, compact_slices: int = 0
+) -> SeenAtEnd | None:
+    """Forecast the seen-set with ``more`` keys. See ``seen_at_end``; None also if its capacity does not suffice."""
+    if parameters["kind"] == "exact":
+        return None
     bloom = parameters["kind"] in ("scalable", "bloom", "counting")
-    fpp = compound(part.fpp_then(bloom=bloom) for part in chain) if more else seen["fpp_estimated"]
-    skipped = (seen["expected_urls_skipped"] or 0.0) + more * (seen["fpp_estimated"] + fpp) / 2
-    fill = sum(part.count for part in chain) / sum(part.capacity for part in chain)
-    return SeenAtEnd(seen["count"] + round(more), fill, fpp, skipped)
+    try:
+        chains = [_grown(seen, parameters, more * part / _STEPS, compact_slices) for part in range(1, _STEPS + 1)]
+    except (FilterError, OverflowError):
+        return None
+    fpps = [seen["fpp_estimated"]]
+    fpps += [compound(part.fpp_then(bloom=bloom) for part in chain) for chain in chains if more]
+    skipped = (seen["expected_urls_skipped"] or 0.0) + sum(more / _STEPS * sum(pair) / 2 for pair in pairwise(fpps))
+    fill = sum(part.count for part in chains[-1]) / sum(part.capacity for part in chains[-1])
+    return SeenAtEnd(seen["count"] + round(more), fill, fpps[-1], skipped)
 
 
 def _grown(seen: SeenStatistics, parameters: Mapping[str, Any], more: float, compact_slices: int) -> list[_Slice]:

@@ -225,7 +225,7 @@ def _bits(seen: Mapping[str, Any]) -> list[str]:
     """Return the size of the seen-set and its fill, with bits per URL only once the set is half full."""
     bits, slices = seen.get("bits_per_url"), seen.get("slices") or ()
     room = sum(each["capacity"] for each in slices)
-    full = sum(each["count"] for each in slices) / room if room else None
+    full = seen["count"] / room if room else None
     words = [size(seen["bytes"])] if seen.get("bytes") else []
     words += [] if full is None else [f"{share(full)} full"]
     return words + ([f"{bits:.1f} bits/URL"] if bits is not None and (full is None or full >= _HALF) else [])

@@ -123,6 +123,16 @@ def test_killed_while_it_is_brought_back(crawl: Crawl, tmp_path: Path, point: st
     assert len(crawl.site.pages_asked()) == PAGES
 
 
+def test_last_steps_that_the_store_lacks_are_a_failure(crawl: Crawl, tmp_path: Path) -> None:
+    job, away = tmp_path / "job", tmp_path / "away"
+    with begun(crawl, job, 20) as process:
+        crawl.store.rename(away)
+        process.send_signal(signal.SIGINT)
+        assert process.wait() == 1
+    away.rename(crawl.store)
+    crawl.ends(job)
+
+
 def test_a_job_that_others_went_on_with_is_brought_back_even_if_its_return_is_killed(
     crawl: Crawl, tmp_path: Path
 ) -> None:

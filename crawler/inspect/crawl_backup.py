@@ -156,9 +156,10 @@ def back_up(directory: Path, to: str, take: Callable[[Path], None], now: float) 
     if here is not None and len(crawl.found) < crawl.count:
         raise BucketError(f"{directory} lacks partitions: back up what `crawler restore {here.address} COPY` creates")
     identities = [read_identity(job) for job in crawl.jobs]
-    objects = bucket_at(to)
-    check_apart(directory, objects.address)
+    address = to if is_address(to) else f"file:{Path(to).absolute()}"
+    check_apart(directory, address)
     with _alone(directory), at_rest(directory):
+        objects = open_objects(address)
         of = encode_hash(identities[0].hash) if crawl.is_job else read_crawl_file(directory).id.encode("ascii")
         last = _begin(objects, blake2b(of, digest_size=16).hexdigest(), crawl)
         made = BackedUp(1 if last is None else last.number + 1)

@@ -77,9 +77,8 @@ def bucket_of(directory: Path, settings: Settings) -> Objects | None:
     if address is None and here is None:
         return None
     address = here.address if address is None and here is not None else str(address)
-    objects = open_objects(address)
-    check_apart(directory, objects.address)
-    return objects
+    check_apart(directory, address)
+    return open_objects(address)
 
 
 async def hold_bucket(directory: Path, settings: Settings, clock: SteadyClock) -> Holding | None:

@@ -4,6 +4,7 @@ must agree on; the carrier, which passes links between the workers, may lose its
 from __future__ import annotations
 
 import asyncio
+import time
 from pathlib import Path
 
 from msgspec import Struct
@@ -16,7 +17,7 @@ from crawler.cluster.agreement import agree, check_same, known_crawl, shared_tab
 from crawler.cluster.crawl_directory import check_crawl, crawl_in, join_crawl, new_crawl
 from crawler.job.bucket.layout import CrawlObject, Shape, encode, read_shape, shape_key, standing
 from crawler.job.bucket.objects import BucketError, Objects, put_own
-from crawler.job.bucket.ownership import Here, begin_crawl, find_crawl, read_here, running_at, write_here
+from crawler.job.bucket.ownership import GROWS, Here, begin_crawl, find_crawl, read_here, running_at, write_here
 from crawler.job.crawl_file import CrawlFile, holds_crawl
 from crawler.job.directory import JobError
 
@@ -48,9 +49,20 @@ class Joining(Struct, frozen=True):
     def _put(self, disk: Disk, directory: Path) -> None:
         objects = self.objects
         begin_crawl(objects, self.found, directory, disk)
-        if self.number is not None and not put_own(objects, shape_key(self.number), encode("shape", self.shape)):
+        if self.number is not None and not self._put_shape(self.number):
             raise BucketError(f"another command is starting or changing the crawl in {objects.address}: run only one")
         write_here(disk, directory, Here(objects.address, self.found.id))
+
+    def _put_shape(self, number: int) -> bool:
+        """Put the shape. Returns False if another command has put one, or is running the crawl with a carrier of its
+        own."""
+        objects, key, data = self.objects, shape_key(number), encode("shape", self.shape)
+        if self.shape.engine:
+            return put_own(objects, key, data)
+        if not objects.put(key, data):
+            return False
+        time.sleep(GROWS)  # commands that started at the same time have put theirs, or have workers
+        return read_shape(objects)[0] == number and running_at(objects, self.found, self.crawl.partitions) is None
 
 
 def find_stored(objects: Objects, directory: Path, settings: Settings, *, begins: bool) -> Joining:
@@ -88,7 +100,7 @@ def find_stored(objects: Objects, directory: Path, settings: Settings, *, begins
                 "name: stop them, or give this command the same --engine and --crawl"
             )
         told = replace(Shape.of(known), engine=engine, settings=shared_tables(settings))
-        if told != shape:
+        if told != shape or not engine:
             return Joining(objects, found, crawl, told, number + 1)
     return Joining(objects, found, crawl, shape)
 

@@ -185,6 +185,16 @@ def test_a_directory_from_before_a_pause_has_only_the_partitions_that_came_back(
         assert crawler("backup", tmp_path / "copy", tmp_path / "backup").code == 0
 
 
+def test_of_two_first_commands_without_an_engine_one_is_refused(tmp_path: Path) -> None:
+    """Their workers could not meet."""
+    with Chain(8, 6, 0.1) as chain:
+        stored = ("--store", f"file:{tmp_path / 'store'}", "--partitions", "2")
+        first, second = (running(chain.url(0, 0), "--job", tmp_path / name, *FLAGS, *stored) for name in "ab")
+        with first as one, second as two:
+            assert sorted([ended(one).code, ended(two).code]) == [0, 2]
+        assert set(chain.asked.values()) == {1}
+
+
 def test_seeds_that_another_command_does_not_read_are_reported(tmp_path: Path) -> None:
     with shared(tmp_path, 60) as crawl, crawl.first("one") as first:
         stored = ("--store", crawl.address, "--engine", crawl.redis.url, "--partitions", "1")

@@ -56,7 +56,7 @@ from crawler.job.steps.step_codec import Chunk
 MAGIC = "crawler-in-bucket"
 VERSION = 1
 
-_GROWS = 2.5  # seconds within which a running worker puts an object
+GROWS = 2.5  # seconds within which a running worker puts an object
 
 
 class Here(Struct, frozen=True):
@@ -128,7 +128,7 @@ def running_at(objects: Objects, crawl: CrawlObject, partitions: int) -> str | N
             owner = now.owner
             logs[owner.worker] = owner.place, Log(objects, crawl.sealing, owner.worker).end(owner.first)
     if logs:
-        time.sleep(_GROWS)
+        time.sleep(GROWS)
     grown = (place for worker, (place, end) in logs.items() if objects.get(log_key(worker, end)) is not None)
     return next(grown, None)
 

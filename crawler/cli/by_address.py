@@ -60,10 +60,12 @@ def run(command: str, arguments: argparse.Namespace) -> int:
     if address is None:
         return int(arguments.run(arguments))
     if command not in _UNREAD:
-        otherwise = "`crawler restore`, or a crawl with --store, creates one from a store"
+        otherwise = "`crawler restore FROM DIR`, or a crawl with --store, creates one from a store"
         if command == "top":
             otherwise = "with --engine and --crawl, it shows a crawl on several machines"
-        raise UsageError(f"`crawler {command}` needs the directory of the crawl, on its machine; {otherwise}")
+        raise UsageError(f"`crawler {command}` needs a directory on this machine, not {address}; {otherwise}")
+    if len(getattr(arguments, "jobs", ())) > 1:
+        raise UsageError(f"`crawler {command}` shows one store, without other jobs: give only {address}")
     if getattr(arguments, "follow", False):
         raise UsageError("--follow needs the directory of a job; for a store, repeat the command with --since CURSOR")
     with tempfile.TemporaryDirectory(prefix="crawler-look-") as made:
@@ -76,7 +78,10 @@ def run(command: str, arguments: argparse.Namespace) -> int:
                 say(sys.stderr, f"reading {address}")
             objects, began = bucket_at(address, reading=True), time.time()
             needed = partial(_is_read, command) if _UNREAD[command] else every_file
-            restored = restore_crawl(address, arguments.job, needed, to_look=True)
+            try:
+                restored = restore_crawl(address, arguments.job, needed, to_look=True)
+            except OSError as error:
+                raise Failure(f"cannot copy {address} to {made}: {error.strerror or error}") from error
             for each in restored:
                 if each.steps:
                     # The restored history may come from the previous run; the output would then show why that run
@@ -131,9 +136,7 @@ def _named(arguments: argparse.Namespace, address: str) -> Iterator[None]:
     except BrokenPipeError:
         raise
     except (UserFault, FailedError, Failure) as error:
-        kind = (
-            UsageError if isinstance(error, UserFault) else FailedError if isinstance(error, FailedError) else Failure
-        )
+        kind = next(each for each in (UserFault, FailedError, Failure) if isinstance(error, each))
         raise kind(str(error).replace(copy, address)) from error
     except OSError as error:
         raise Failure(" ".join(str(error).replace(copy, address).split())) from error

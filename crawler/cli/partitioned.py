@@ -42,6 +42,7 @@ from crawler.cluster.worker_channel import Instructions, Refusal
 from crawler.cluster.worker_supervisor import Outcome, Plan, Supervisor
 from crawler.engine.lifecycle import State, Stop
 from crawler.inspect.crawl_reader import stats_of
+from crawler.inspect.known_urls import open_known
 from crawler.job.bucket.address import open_objects
 from crawler.job.bucket.objects import BucketDown, BucketError
 from crawler.job.bucket.ownership import has_last_word, read_here
@@ -76,7 +77,7 @@ _LEAVING = 10.0  # seconds for manually added workers to notice the end of the c
 
 
 def _check_possible(arguments: argparse.Namespace, settings: Settings) -> None:
-    """Raise UsageError for options that a partitioned crawl does not support."""
+    """Raise UsageError for options that a partitioned crawl does not support, and JobError for an unusable seen-set."""
     partitions = settings.partitions
     if STDOUT in getattr(arguments, "output", ()):
         raise UsageError("--output -: several processes cannot write records to standard output: read the files")
@@ -85,6 +86,8 @@ def _check_possible(arguments: argparse.Namespace, settings: Settings) -> None:
     is_stored = settings.crawl.store is not None or read_here(arguments.job) is not None
     if partitions.engine is not None and partitions.crawl is None and not is_stored:
         raise UsageError("--engine needs --crawl NAME: several crawls may share an engine")
+    with open_known(settings.crawl.known, arguments.job):  # refused here, before anything is changed
+        pass
 
 
 def run_partitioned(arguments: argparse.Namespace, configuration: Configuration, seeds: NamedSeeds) -> int:

@@ -27,7 +27,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from crawler.base import entropy
-from crawler.base.disk import RealDisk, failpoint, make_private_directory, replace_file
+from crawler.base.disk import RealDisk, failpoint, replace_file
 from crawler.inspect.crawl_partitions import CrawlPartitions, crawl_partitions, holds_crawl
 from crawler.job.bucket.address import check_apart, is_address, open_objects
 from crawler.job.bucket.layout import (
@@ -45,7 +45,7 @@ from crawler.job.bucket.layout import (
 from crawler.job.bucket.log_objects import Log
 from crawler.job.bucket.objects import BucketError, Objects, check_objects, put_own
 from crawler.job.bucket.ownership import read_here, running_at
-from crawler.job.bucket.restoration import Restored, Wanted, check_empty, every_file, restore
+from crawler.job.bucket.restoration import Restored, Wanted, every_file, restore, undone
 from crawler.job.bucket.snapshots import Held, Snapshots
 from crawler.job.bucket.tidying import tidy
 from crawler.job.crawl_file import CRAWL as CRAWL_FILE
@@ -58,11 +58,11 @@ from crawler.job.crawl_file import (
     partition_directory,
     read_crawl_file,
 )
-from crawler.job.directory import BROKEN_OFF, REPAIRED, RESTORING, holds_job
+from crawler.job.directory import BROKEN_OFF, REPAIRED, RESTORING, check_vacant, holds_job, make_directory
 from crawler.job.identity import read_identity
 from crawler.job.job_lock import at_rest
 from crawler.job.recovery import encode_hash
-from crawler.job.snapshot import SNAPSHOT, remove_snapshot, remove_tree
+from crawler.job.snapshot import SNAPSHOT, remove_snapshot
 
 _AT_ONCE = 4  # maximum number of partitions restored at the same time
 
@@ -82,24 +82,22 @@ def restore_partitions(
     disk, before = RealDisk(), None if to_look else _moment(objects, crawl, range(file.partitions))
     if not to_look and (place := running_at(objects, crawl, file.partitions)) is not None:
         raise BucketError(_runs(objects, f", among others at {place}"))
-    making = directory / RESTORING
-    make_private_directory(making, parents=True, exist_ok=True)
-    with ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="restore") as executor:
+    making, new = directory / RESTORING, not directory.exists()
+    make_directory(making, disk)
+    with undone(*((directory,) if new else (directory / PARTITIONS, making))):
+        with ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="restore") as executor:
 
-        def restored(number: int) -> Restored | None:
-            if newest_snapshot(objects, number) is None:
-                return None  # the partition has not started
-            place = partition_directory(directory, number)
-            return restore(objects, crawl.sealing, number, place, disk, wanted)
+            def restored(number: int) -> Restored | None:
+                if newest_snapshot(objects, number) is None:
+                    return None  # the partition has not started
+                place = partition_directory(directory, number)
+                return restore(objects, crawl.sealing, number, place, disk, wanted)
 
-        made = [each for each in executor.map(restored, range(file.partitions)) if each is not None]
-    if not made:
-        making.rmdir()
-        raise BucketError(f"{objects.address} holds a crawl in partitions none of which has started yet")
-    if before is not None and _moment(objects, crawl, range(file.partitions)) != before:
-        remove_tree(directory / PARTITIONS)
-        making.rmdir()
-        raise BucketError(_runs(objects))
+            made = [each for each in executor.map(restored, range(file.partitions)) if each is not None]
+        if not made:
+            raise BucketError(f"{objects.address} holds a crawl in partitions none of which has started yet")
+        if before is not None and _moment(objects, crawl, range(file.partitions)) != before:
+            raise BucketError(_runs(objects))
     for each in made:
         note_begun(disk, directory, int(each.directory.name))
     making.rmdir()
@@ -161,7 +159,7 @@ def back_up(directory: Path, to: str, take: Callable[[Path], None], now: float) 
     address = to if is_address(to) else f"file:{Path(to).absolute()}"
     check_apart(directory, address)
     with _alone(directory), at_rest(directory):
-        objects = bucket_at(to)
+        objects = open_objects(address)
         of = encode_hash(identities[0].hash) if crawl.is_job else read_crawl_file(directory).id.encode("ascii")
         last = _begin(objects, blake2b(of, digest_size=16).hexdigest(), crawl)
         made = BackedUp(1 if last is None else last.number + 1)
@@ -182,7 +180,7 @@ def back_up(directory: Path, to: str, take: Callable[[Path], None], now: float) 
 def _begin(objects: Objects, of: str, crawl: CrawlPartitions) -> Whole | None:
     """Check that the bucket is for backups of this job or crawl, remove the leftovers of an interrupted backup, and
     return the last complete backup."""
-    found = read_crawl(objects)
+    found = read_crawl(objects, "use an empty prefix")
     check_objects(objects)
     if found is None:
         found = CrawlObject.new(of)
@@ -257,19 +255,19 @@ def restore_crawl(
         raise BucketError(f"{objects.address} holds no backup and no crawl: correct the address")
     if holds_job(directory) or holds_crawl(directory):
         raise BucketError(f"{directory} holds a crawl: give an empty directory")
-    check_empty(directory)
+    if not (directory / RESTORING).exists():  # of an interrupted restoration
+        check_vacant(directory, [PARTITIONS])
+    check_apart(directory, objects.address)
     disk, sealing = RealDisk(), found.sealing
     if shape is not None:
         return restore_partitions(objects, found, shape.file, directory, Wanted(needed=needed), to_look=to_look)
-    if last is None:
-        if not standing(objects, 0).epoch:
-            raise BucketError(f"{objects.address} holds no backup: the first one was interrupted; make it again")
-        return [restore(objects, sealing, 0, directory, disk, Wanted(needed=needed))]
-    wanted = Wanted(last.number, needed)
-    if not last.crawl:
+    if last is None and not standing(objects, 0).epoch:
+        raise BucketError(f"{objects.address} holds no backup: the first one was interrupted; make it again")
+    wanted = Wanted(None if last is None else last.number, needed)
+    if last is None or not last.crawl:
         return [restore(objects, sealing, 0, directory, disk, wanted)]
     made = []
-    make_private_directory(directory / PARTITIONS, parents=True, exist_ok=True)
+    make_directory(directory / PARTITIONS, disk)
     for number in last.partitions:
         job = partition_directory(directory, number)
         if holds_job(job):

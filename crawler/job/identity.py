@@ -177,9 +177,10 @@ def over_shape(directory: Path, given: Mapping[str, Mapping[str, Any]]) -> Shapi
     return tables
 
 
-def check_shape(directory: Path, asked: Shaping) -> None:
-    """Raise FixedSettingError if the job has other shaping settings, on which the state on disk depends."""
+def check_shape(directory: Path, asked: Shaping, named: Path | None = None) -> None:
+    """Raise FixedSettingError if the job has other shaping settings, on which the state on disk depends. ``named``: the
+    directory that the error names instead."""
     for table, values in shape_of_job(directory).items():
         for key, kept in values.items():
             if asked[table][key] != kept:
-                raise FixedSettingError(directory, (table, key), kept, asked[table][key])
+                raise FixedSettingError(directory if named is None else named, (table, key), kept, asked[table][key])

@@ -89,7 +89,7 @@ async def hold_bucket(directory: Path, settings: Settings, clock: SteadyClock) -
         return None
 
     def check(job: Path) -> None:
-        check_shape(job, shaping_of(settings))
+        check_shape(job, shaping_of(settings), directory)
 
     holding = await asyncio.to_thread(own, objects, directory, RealDisk(), clock(), check)
     if holding.was is not None and not holding.was_released:

@@ -17,7 +17,7 @@ from crawler.job.bucket.address import open_objects
 from crawler.job.bucket.layout import PIECES, newest_snapshot
 from tests.asked import asked, enters, opened
 from tests.job.bucket.test_crawls import Crawl, begun, one_line
-from tests.program import PATIENCE, crawler, running, wait_until
+from tests.program import PATIENCE, Ran, crawler, running, wait_until
 from tests.site import Site, tree
 
 # By the clock, by the disk of the machine, or told by the process that ran.
@@ -155,4 +155,32 @@ def test_a_directory_of_the_wrong_kind_is_named_as_what_it_is(crawl: Crawl, tmp_
     for words in (("split", job, "--partitions", "2"), ("restore", job, tmp_path / "to")):
         assert "holds a job" in one_line(crawler(*words), 2)
     assert "does not exist" in one_line(crawler("restore", tmp_path / "none", tmp_path / "to"), 2)
+    assert not list(tmp_path.iterdir())
+
+
+def test_what_is_at_the_address_cannot_be_used_so(crawl: Crawl, tmp_path: Path) -> None:
+    store, file, lost = f"file:{crawl.store}", tmp_path / "file", tmp_path / "lost"
+    file.touch()
+    shutil.copytree(crawl.store, lost)
+    (lost / "crawl").unlink()
+    before = listed(crawl.store), listed(tmp_path)
+    for words, said in (
+        (("restore", store, crawl.store / "in"), "must not contain"),
+        (("restore", store, file), str(file)),
+        (("restore", store, file / "to"), str(file)),
+        (("restore", store, f"file:{tmp_path}/to"), f"file:{tmp_path}/to"),
+        (("restore", f"file:{lost}", tmp_path / "to"), "neither a store nor a backup"),
+        (("stats", f"file:{lost}"), "neither a store nor a backup"),
+        (("dashboard", store, f"file:{lost}"), store),
+        (("dashboard", crawl.base / "job", store), store),
+    ):
+        assert said in one_line(crawler(*words), 2)
+    assert (listed(crawl.store), listed(tmp_path)) == before
+
+
+def test_a_copy_for_which_there_is_no_room_names_its_place(crawl: Crawl, tmp_path: Path) -> None:
+    env = {**os.environ, "TMPDIR": str(tmp_path)}
+    with running("stats", f"file:{crawl.store}", env=env, limits={"FSIZE": 1024}) as process:
+        out, err = process.communicate(timeout=PATIENCE)
+    assert str(tmp_path) in one_line(Ran(process.returncode, out.decode(), err.decode()), 1)
     assert not list(tmp_path.iterdir())

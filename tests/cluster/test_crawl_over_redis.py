@@ -91,6 +91,8 @@ def test_who_does_not_belong_there_is_refused_and_changes_nothing(tmp_path: Path
             (("--crawl", "news", *stored), {"CRAWLER_ENGINE_PASSWORD": "wr0ng"}, "CRAWLER_ENGINE_PASSWORD"),
             (("--crawl", "news", *stored), password, "is another crawl"),
             (("--host-key", "address", *stored), password, "politeness.host_key"),
+            (("--crawl", "free", "--partitions", "2", "--known", "nosuch", *stored), password, "crawl.known"),
+            (("--crawl", "free", *stored, "--engine", f"redis://u:s3cret@{server.url[8:]}"), {}, "others could read"),
         ):
             ran = crawler(*common, "--job", tmp_path / "other", *words, env=env)
             assert (ran.code, ran.err.count("\n")) == (2, 1), ran.err

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
+from crawler.base.disk import CRASH_AT
 from crawler.inspect.crawl_backup import restore_partitions
 from crawler.job.bucket.directory_objects import DirectoryObjects
 from crawler.job.bucket.layout import PIECES, newest_snapshot, read_crawl, read_shape, standing
@@ -133,7 +134,7 @@ def test_a_crawl_that_goes_on_meanwhile_can_be_looked_at_and_is_not_restored(cra
     to = tmp_path / "to"
     with pytest.raises(BucketError, match=r"^the crawl in file:"):
         restore_partitions(objects, found, shape.file, to, EVERYTHING, to_look=False)
-    assert not list(to.iterdir())
+    assert not to.exists()
     made = restore_partitions(objects, found, shape.file, to, EVERYTHING, to_look=True)
     assert [each.directory.name for each in made] == ["00", "01", "02", "03"]
 
@@ -164,7 +165,9 @@ def test_an_interrupted_restoration_is_no_crawl_and_is_run_again(crawl: Stored, 
     pieces = store / "pieces" / "03"
     pieces.rename(tmp_path / "away")
     assert crawler("restore", f"file:{store}", to).code == 2
-    assert "`crawler restore` was interrupted here" in crawler(*crawl.chain.seeds, "--job", to).err
+    assert not to.exists()
     (tmp_path / "away").rename(pieces)
+    assert crawler("restore", f"file:{store}", to, env={CRASH_AT: "restore.done"}).code == -signal.SIGKILL
+    assert "`crawler restore` was interrupted here" in crawler(*crawl.chain.seeds, "--job", to).err
     assert crawler("restore", f"file:{store}", to).code == 0
     assert verify(to).code == 0

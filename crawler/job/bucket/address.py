@@ -9,7 +9,7 @@ from pathlib import Path
 from crawler.job.bucket.directory_objects import DirectoryObjects
 from crawler.job.bucket.objects import BucketError, Objects, is_key
 
-FORMS = "s3://BUCKET/PREFIX, gs://BUCKET/PREFIX, az://CONTAINER/PREFIX or file:/DIRECTORY"
+FORMS = "s3://BUCKET/PREFIX, gs://BUCKET/PREFIX, az://CONTAINER/PREFIX or file:/DIRECTORY (an absolute path)"
 _SCHEMES = ("s3", "gs", "az", "file")
 _IN_CLOUD = re.compile(r"//([A-Za-z0-9][A-Za-z0-9._-]*)(?:/+(.*?)/*)?")
 
@@ -59,9 +59,10 @@ def _misunderstood() -> BucketError:
 
 def check_apart(directory: Path, address: str) -> None:
     """Raise BucketError if the job's directory contains the store's directory, or lies inside it: removing the outer
-    one would remove both."""
-    if not address.startswith("file:"):
+    one would remove both. Also raises BucketError for an invalid address of a directory."""
+    scheme, _, rest = address.partition(":")
+    if scheme.lower() != "file":
         return
-    job, store = directory.resolve(), Path(address.removeprefix("file:")).resolve()
+    job, store = directory.resolve(), _directory(rest).resolve()
     if store == job or job in store.parents or store in job.parents:
         raise BucketError(f"{store} and the job {directory} must not contain one another: use a directory elsewhere")

@@ -217,16 +217,16 @@ def read(objects: Objects, key: str, of: type[T]) -> T | None:
     return None if data is None else decode(key.partition("/")[0], data, of, f"{objects.address}/{key}")
 
 
-def read_crawl(objects: Objects) -> CrawlObject | None:
-    """Read the crawl that the bucket holds; None if the bucket is empty. Raises BucketError if it holds foreign
-    objects, and BucketDown."""
+def read_crawl(objects: Objects, cure: str = "it is neither a store nor a backup") -> CrawlObject | None:
+    """Read the crawl that the bucket holds; None if the bucket is empty. Raises BucketError, with ``cure``, if
+    it holds foreign objects, and BucketDown."""
     crawl = read(objects, CRAWL, CrawlObject)
     if crawl is None:
         strange = next((each.key for each in objects.list("") if not each.key.startswith("probe/")), None)
         if strange == CRAWL:
-            return read_crawl(objects)  # another process has just put it
+            return read_crawl(objects, cure)  # another process has just put it
         if strange is not None:
-            raise BucketError(f"{objects.address} holds other objects ({strange}): use an empty prefix")
+            raise BucketError(f"{objects.address} holds other objects ({strange}): {cure}")
     return crawl
 
 

@@ -45,13 +45,12 @@ from crawler.job.bucket.layout import (
 )
 from crawler.job.bucket.log_objects import Log, steps_after
 from crawler.job.bucket.objects import BucketError, Objects, check_objects, put_own
-from crawler.job.bucket.restoration import fetch, follow, place_restored
+from crawler.job.bucket.restoration import fetch, follow, place_restored, undone
 from crawler.job.checkpoint.envelope import EnvelopeError, content_of, encode_envelope, read_envelope
 from crawler.job.crawl_file import holds_crawl, return_to_partition
 from crawler.job.directory import BUCKET, RESTORING, JobError, holds_job, make_directory
 from crawler.job.follower import GapError
 from crawler.job.job_lock import JobLock
-from crawler.job.snapshot import remove_tree
 from crawler.job.steps.step_codec import Chunk
 
 MAGIC = "crawler-in-bucket"
@@ -177,7 +176,7 @@ def find_crawl(objects: Objects, directory: Path) -> CrawlObject:
         raise JobError(
             f"{directory} is the crawl in {here.address}, not in {objects.address}: use that store, or another job"
         )
-    crawl = read_crawl(objects)
+    crawl = read_crawl(objects, "use an empty prefix")
     if crawl is None:
         if here is not None and (here.workers or holds_crawl(directory)):
             raise BucketError(
@@ -278,7 +277,8 @@ class _Taking:
         return self._newcomer.lives(self.last.worker)
 
     def prepare(self, here: Here) -> None:
-        """Fetch the files to restore, while the owner keeps running."""
+        """Fetch the files to restore, while the owner keeps running; if it has released the partition, bring them up to
+        date. A refusal changes nothing."""
         self.is_newest = self.last is None or self.last.worker in here.workers
         snapshot = newest_snapshot(self._objects, self._partition)
         if snapshot is None and self.last is not None and not self.is_newest:
@@ -286,18 +286,15 @@ class _Taking:
         if snapshot is None or (self.is_newest and holds_job(self._directory)):
             return
         file, making = self._directory / BUCKET, self._directory / RESTORING
-        was_here = file.exists()
-        if not was_here:
-            write_here(self._disk, self._directory, here)  # the same command continues if this process is killed
-        try:
+        new = () if file.exists() else (file,)
+        with undone(making, *new):
+            if new:
+                write_here(self._disk, self._directory, here)  # the same command continues if this process is killed
             self._fetched = fetch(self._objects, self._partition, self._directory, self._disk)
             failpoint("bucket.fetched")
             self._newcomer.check(making)
-        except BaseException:
-            remove_tree(making)
-            if not was_here:
-                file.unlink()
-            raise
+            if self.was_released:
+                follow(making, self._steps(self._fetched))
 
     def take(self) -> int:
         """Close the log of the last owner, unless that owner has released the partition, and become the next owner.
@@ -337,9 +334,14 @@ class _Taking:
             with contextlib.suppress(GapError):  # its disk has lost more than the log can restore
                 follow(self._directory, self._steps(snapshot), least=snapshot.reaches)
                 return False
-        if snapshot != self._fetched:
-            snapshot = fetch(self._objects, self._partition, self._directory, self._disk)
-        place_restored(self._directory, self._disk, self._steps(snapshot))
+        making = self._directory / RESTORING
+        with undone(making):
+            if snapshot != self._fetched:
+                snapshot = fetch(self._objects, self._partition, self._directory, self._disk)
+                follow(making, self._steps(snapshot))
+            elif not self.was_released:
+                follow(making, self._steps(snapshot))
+        place_restored(self._directory, self._disk)
         return is_here
 
     def _steps(self, snapshot: Snapshot) -> Iterator[Chunk]:

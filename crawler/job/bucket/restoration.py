@@ -8,8 +8,9 @@ interrupted restoration starts over.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
 
@@ -22,8 +23,7 @@ from crawler.job.bucket.log_objects import steps_after
 from crawler.job.bucket.objects import BucketError, Objects
 from crawler.job.bucket.pieces import MissingPieceError, Pieces
 from crawler.job.bucket.snapshots import BODY
-from crawler.job.crawl_file import PARTITIONS
-from crawler.job.directory import IDENTITY, LIVE, PAGES, RESTORING, SEEN, SEEN_FIGURES, STORE, check_vacant, holds_job
+from crawler.job.directory import IDENTITY, LIVE, PAGES, RESTORING, SEEN, SEEN_FIGURES, STORE, holds_job, make_directory
 from crawler.job.follower import Follower, GapError
 from crawler.job.identity import read_identity
 from crawler.job.job_lock import LOCK
@@ -83,11 +83,27 @@ def restore(
     wanted: Wanted = EVERYTHING,
 ) -> Restored:
     """Restore the job of the partition into ``directory``, replacing any job there. ``sealing`` seals the logs of the
-    crawl. Raises BucketError (including when there is no snapshot), BucketDown, JobError, OSError."""
-    make_private_directory(directory, parents=True, exist_ok=True)
-    snapshot = fetch(objects, partition, directory, disk, wanted)
-    chunks = steps_after(objects, sealing, partition, snapshot) if snapshot.worker else None
-    return Restored(partition, directory, snapshot, place_restored(directory, disk, chunks, checks=wanted.is_all))
+    crawl. If the store is unusable, nothing is changed. Raises BucketError (including when there is no snapshot),
+    BucketDown, JobError, OSError."""
+    making, new = directory / RESTORING, not directory.exists()
+    make_directory(directory, disk)
+    with undone(directory if new else making):
+        snapshot = fetch(objects, partition, directory, disk, wanted)
+        chunks = steps_after(objects, sealing, partition, snapshot)
+        steps = follow(making, chunks, checks=wanted.is_all) if snapshot.worker else 0
+    place_restored(directory, disk)
+    return Restored(partition, directory, snapshot, steps)
+
+
+@contextmanager
+def undone(*paths: Path) -> Iterator[None]:
+    """A context that removes these files and directories if its block fails."""
+    try:
+        yield
+    except BaseException:
+        for path in paths:
+            remove_tree(path)
+        raise
 
 
 def fetch(objects: Objects, partition: int, directory: Path, disk: Disk, wanted: Wanted = EVERYTHING) -> Snapshot:
@@ -108,11 +124,9 @@ def fetch(objects: Objects, partition: int, directory: Path, disk: Disk, wanted:
         return snapshot
 
 
-def place_restored(directory: Path, disk: Disk, chunks: Iterable[Chunk] | None, *, checks: bool = True) -> int:
-    """Apply the steps after the snapshot, if a log follows it, to the files written by ``fetch``, and move them into
-    place. Returns the number of steps. Raises BucketError, BucketDown, JobError, OSError."""
+def place_restored(directory: Path, disk: Disk) -> None:
+    """Move the files written by ``fetch``, with all later steps, into place. Raises OSError."""
     making = directory / RESTORING
-    steps = 0 if chunks is None else follow(making, chunks, checks=checks)
     failpoint("restore.copied")
     if holds_job(directory):
         disk.unlink(directory / IDENTITY)
@@ -124,7 +138,6 @@ def place_restored(directory: Path, disk: Disk, chunks: Iterable[Chunk] | None, 
     disk.sync_directory(directory)
     failpoint("restore.done")
     making.rmdir()
-    return steps
 
 
 def follow(directory: Path, chunks: Iterable[Chunk], *, least: Mark = START, checks: bool = True) -> int:
@@ -237,9 +250,3 @@ def _make_above(path: Path, making: Path) -> None:
     for above in reversed(path.parents):
         if making in above.parents and not above.is_dir():
             make_private_directory(above, exist_ok=True)  # several threads may create the directory
-
-
-def check_empty(directory: Path) -> None:
-    """Raise JobError if the directory holds anything except the files of an interrupted restoration."""
-    if not (directory / RESTORING).exists():
-        check_vacant(directory, [PARTITIONS])

@@ -207,9 +207,9 @@ def test_what_is_refused_changes_nothing(crawl: Crawl, tmp_path: Path) -> None:
         nested = ["--store", f"file:{tmp_path / store}", "--job", tmp_path / at, *OPTIONS]
         assert "must not contain one another" in one_line(crawler(crawl.site.url("/"), *nested), 2)
         assert not (tmp_path / at).exists()
-    assert "invalid object store address" in one_line(
-        crawler(crawl.site.url("/"), "--store", "", "--job", tmp_path / "none"), 2
-    )
+    for address in ("", "file:", "file:store"):
+        ran = crawler(crawl.site.url("/"), "--store", address, "--job", tmp_path / "none")
+        assert "invalid object store address" in one_line(ran, 2)
     assert str(crawl.store) in one_line(crawler("backup", job, f"file:{crawl.store}"), 2)
     kept = tmp_path / "backup"
     assert crawler("backup", job, kept).code == 0
@@ -223,11 +223,30 @@ def test_what_is_refused_changes_nothing(crawl: Crawl, tmp_path: Path) -> None:
         assert "is the cache of a crawl in a store" in one_line(crawler(*command), 2)
     assert f"crawler split file:{crawl.store}" in one_line(crawler(*crawl.words(job), "--partitions", "2"), 2)
     for _ in range(2):
-        assert "seen.kind cannot change" in one_line(crawler(*crawl.words(tmp_path / "third", "--seen", "exact")), 2)
+        line = one_line(crawler(*crawl.words(tmp_path / "third", "--seen", "exact")), 2)
+        assert f"{tmp_path / 'third'}: seen.kind cannot change" in line
     assert [path.name for path in (tmp_path / "third").iterdir()] == ["lock"]
     left = sorted(path for path in crawl.store.rglob("*") if path.is_file() and "owner" not in str(path))
     assert {path for path in before if "owner" not in str(path)} <= set(left)
     crawl.ends(job)
+
+
+@pytest.mark.parametrize("kind", ["log", "owner", "snapshot", "pieces"])
+def test_a_damaged_store_is_refused_and_nothing_is_changed(crawl: Crawl, tmp_path: Path, kind: str) -> None:
+    other, copy = tmp_path / "other", tmp_path / "copy"
+    assert crawler(*crawl.words(tmp_path / "job", "--max-pages", "20")).code == 0
+    for path in (crawl.store / kind).rglob("*"):
+        if path.is_file():
+            path.write_bytes(b"damaged")
+    before = {path: path.read_bytes() for path in crawl.store.rglob("*") if path.is_file()}
+    assert f"/{kind}/" in one_line(crawler(*crawl.words(other)), 2)
+    assert [path.name for path in other.iterdir()] == ["lock"]
+    assert f"/{kind}/" in one_line(crawler("restore", crawl.address, copy), 2)
+    assert not copy.exists()
+    copy.mkdir()
+    assert f"/{kind}/" in one_line(crawler("restore", crawl.address, copy), 2)
+    assert not list(copy.iterdir())
+    assert before == {path: path.read_bytes() for path in crawl.store.rglob("*") if path.is_file()}
 
 
 def test_what_is_added_between_two_runs_waits_for_the_next(crawl: Crawl, tmp_path: Path) -> None:

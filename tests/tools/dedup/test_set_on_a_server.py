@@ -67,7 +67,7 @@ def test_what_does_not_fit_is_refused_in_one_line(
     run.refused("filter", "info", place + "-not", told=("no set at",))
     run.refused("filter", "pull", "a", "b", told=("a is not a valid set address",))
     run.refused("dedup", "--filter", place, "--secret-of", "x", told=("cannot read filter", "x"))
-    run.refused("filter", "info", "redis://127.0.0.1:x/a", told=("is not HOST:PORT", "HOST:PORT...]/NAME"))
+    run.refused("filter", "info", "redis://127.0.0.1:x/a", told=("invalid server address", "HOST:PORT...]/NAME"))
     (tmp_path / "other").write_text("ff" * 16)
     monkeypatch.setenv("CRAWLER_FILTER_SECRET_FILE", str(tmp_path / "other"))
     run.refused("dedup", "--filter", place, told=("created with another secret",))

@@ -84,14 +84,14 @@ def restore_partitions(
         raise BucketError(_runs(objects, f", among others at {place}"))
     making, new = directory / RESTORING, not directory.exists()
     make_directory(making, disk)
-    with undone(*((directory,) if new else (directory / PARTITIONS, making))):
+    parts = [partition_directory(directory, number) for number in range(file.partitions)]
+    with undone(*((directory,) if new else (*parts, making))):
         with ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="restore") as executor:
 
             def restored(number: int) -> Restored | None:
                 if newest_snapshot(objects, number) is None:
                     return None  # the partition has not started
-                place = partition_directory(directory, number)
-                return restore(objects, crawl.sealing, number, place, disk, wanted)
+                return restore(objects, crawl.sealing, number, parts[number], disk, wanted)
 
             made = [each for each in executor.map(restored, range(file.partitions)) if each is not None]
         if not made:

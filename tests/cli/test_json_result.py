@@ -95,6 +95,9 @@ def test_an_interruption_before_the_run_is_an_object(tmp_path: Path) -> None:
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         with running(seeds, "--job", tmp_path / "job", "--json") as process:
             writer = os.open(seeds, os.O_WRONLY)  # waits until the crawl has opened it
+            state = Path(f"/proc/{process.pid}/stat")
+            # A signal between opening and reading would interrupt neither.
+            wait_until(lambda state=state: state.read_text().rpartition(")")[2].split()[0] == "S", "it reads")
             process.send_signal(number)
             out, _ = process.communicate(timeout=PATIENCE)
             os.close(writer)

@@ -155,7 +155,7 @@ def test_what_is_named_wrongly_is_said_in_one_line_and_changes_nothing(tmp_path:
             (at(server, "unknown"), "unknown"),
             (("--engine", server.url), "--crawl"),
             (("--crawl", "news"), "--engine"),
-            (("--engine", "http://127.0.0.1", "--crawl", "news"), "http://127.0.0.1"),
+            (("--engine", "http://127.0.0.1", "--crawl", "news"), "redis://HOST:PORT"),
             (("--engine", server.url.replace("//", "//me:s3cret@"), "--crawl", "news"), "CRAWLER_ENGINE_PASSWORD"),
         ):
             named = words if "--engine" in words else (str(tmp_path), *words)
